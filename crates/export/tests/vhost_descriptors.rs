@@ -1,5 +1,5 @@
-//! How many descriptors a client of vhost-user can make the server hold. A process of its own, since all of its descriptors are
-//! counted.
+//! How many descriptors a client of vhost-user can make the server hold. This test program is a process of its own,
+//! since it counts all descriptors of the process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,14 +18,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Queues of the device: a kick and a call of each is what has to be held.
+/// Queues of the device: the server has to hold a kick and a call for each.
 const QUEUES: u64 = 16;
 const REGION_BYTES: u64 = 4096;
 
-/// Tests here look at all descriptors of the process, or use them up: one at a time.
+/// Tests here count all descriptors of the process, or use them up: they run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A client that sends what it likes.
+/// A client that sends arbitrary messages.
 struct Hostile(UnixStream);
 
 impl Hostile {
@@ -38,15 +38,15 @@ impl Hostile {
         sendmsg(&self.0, &[IoSlice::new(&header), IoSlice::new(&body)], &mut control, SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Asks for something, whose answer comes behind all that was sent before was dealt with.
+    /// Sends a message that requires an answer, which arrives after the server has processed everything sent before.
     fn answer(&mut self, code: u32) -> bool {
         self.send(code, &[], &[]) && self.0.read_exact(&mut [0; 20]).is_ok()
     }
 }
 
-/// Descriptors of this process.
+/// Number of descriptors of this process.
 fn held() -> usize {
-    // One of them is the directory's.
+    // One of them belongs to the directory being read.
     std::fs::read_dir("/proc/self/fd").unwrap().count() - 1
 }
 
@@ -74,16 +74,16 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     let mut client = Hostile(UnixStream::connect(&path).unwrap());
     client.0.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     assert!(client.answer(1) && client.send(2, &[1 << 30 | 1 << 32], &[]));
-    // Memory may come region by region.
+    // Memory may be added region by region.
     assert!(client.answer(15) && client.send(16, &[1 << 15], &[]) && client.answer(1));
-    // The two ends of the connection, and what looks after it.
+    // The two ends of the connection, and the watchdog's copy.
     let connected = held();
     assert!(connected - before <= 4, "{before} to {connected}");
 
     let region = |at: u64| [at * REGION_BYTES, REGION_BYTES, at * REGION_BYTES, at * REGION_BYTES];
     for _ in 0..50 {
         for ring in 0..QUEUES {
-            // Each replaces the one before; those that tell of errors are not needed.
+            // Each replaces the one before; the server does not keep eventfds for errors.
             assert!(client.send(13, &[ring], &[event.as_fd()]) && client.send(14, &[ring], &[event.as_fd()]));
         }
         let table: Vec<u64> = [32].into_iter().chain((0..32).flat_map(region)).collect();
@@ -97,7 +97,8 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     assert!(client.answer(1));
     assert!(held() - connected <= QUEUES as usize, "{connected} to {}", held());
 
-    // One more than there may be, and more descriptors than belong to a message: that ends the connection, and frees all.
+    // One region more than the limit, and more descriptors than belong to a message: that ends the connection, and
+    // frees all of them.
     assert!(client.send(37, &[[0].as_slice(), &region(64)].concat(), &[file.as_fd()]));
     let mut reasons = Vec::new();
     awaited(
@@ -110,7 +111,7 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     );
     drop(client);
     awaited(|| held() <= before, "descriptors are left");
-    // Let in again after a second.
+    // The server accepts clients again after a second.
     let surplus = Hostile(UnixStream::connect(&path).unwrap());
     assert!(surplus.send(1, &[], &[file.as_fd(); 32]));
     awaited(
@@ -124,7 +125,8 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// A second client that could not be let in, as no descriptors were left, had the served machine wait a second in each turn.
+/// When the server could not accept a second client, as no descriptors were left, the machine being served waited for
+/// a second in each iteration.
 #[test]
 fn regression_a_client_that_cannot_be_let_in_keeps_no_machine_waiting() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +158,7 @@ fn regression_a_client_that_cannot_be_let_in_keeps_no_machine_waiting() {
         },
         "it is refused in the end",
     );
-    // Nobody heard that it had waited, and why.
+    // The owner was not informed that the client had waited, and why.
     assert!(
         events.iter().any(|event| matches!(event, VhostEvent::NotAccepted(rustix::io::Errno::MFILE))),
         "{events:?}"

@@ -1,10 +1,12 @@
-//! Waiting for descriptors, and which one means what. Level-triggered: what is not taken now is reported again.
+//! Waits for descriptors and maps each to its meaning. Level-triggered: an event that is not handled now is reported
+//! again.
 //!
-//! A few connections are waited for by poll(2), everything else by epoll, whose descriptor is one of those polled.
-//! The reason is the client's processor time: a socket in an epoll set calls back on every message its peer sends or
-//! takes, also while the server is awake, and the peer pays for it; poll(2) leaves the socket alone except while the
-//! server sleeps. Clients with many small requests at once are bound by just that time. The rings of devices and front ends
-//! are polled as well: the server looks at all of them in every turn and need not ask epoll which one it was.
+//! A few connections are waited for by poll(2). Everything else is in an epoll set, whose descriptor is one of those
+//! polled. The reason is the client's CPU time. A socket in an epoll set calls back on every message that its peer
+//! sends or receives, even while the server is awake, and the peer pays for it. poll(2) leaves the socket alone
+//! except while the server sleeps. Clients with many small requests at once are limited by just that time. The rings
+//! of devices and front ends are polled as well: the server examines all of them in every iteration, and need not ask
+//! epoll which one was ready.
 
 #![allow(unsafe_code)]
 
@@ -17,30 +19,30 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 
-/// Events taken per turn.
+/// Most events taken per iteration.
 const EVENTS_MAX: usize = 64;
-/// Connections waited for by poll(2).
+/// Most connections waited for by poll(2).
 pub const DIRECT_MAX: usize = 8;
-/// Descriptors of backend and front ends waited for by poll(2).
+/// Most descriptors of backend and front ends waited for by poll(2).
 const RINGS_MAX: usize = 8;
 
-/// What a descriptor belongs to.
+/// The owner of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A connection, by its place and the generation of that place.
+    /// A connection, by its place and the place's generation.
     Connection {
-        /// Place.
+        /// The place.
         index: u16,
-        /// Generation.
+        /// The generation of the place.
         generation: u32,
     },
-    /// A listener, by its place.
+    /// A listener, by its index.
     Listener(u16),
     /// The backend: completions wait.
     Backend,
-    /// A front end beside the connections: requests wait.
+    /// A front end other than NBD: requests wait.
     Frontend,
-    /// The thread of handshakes: some have come to their end.
+    /// The thread of handshakes: steps are done.
     Handshakes,
     /// A descriptor of the hooks.
     Hook(i32),
@@ -70,16 +72,16 @@ impl Source {
     }
 }
 
-/// A report: whose, and what.
+/// An event: the owner of the descriptor, and what happened.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Whose descriptor.
+    /// Owner of the descriptor.
     pub source: Source,
-    /// It was hung up or failed.
+    /// Whether the descriptor was hung up or failed.
     pub hung_up: bool,
 }
 
-/// A descriptor waited for by poll(2).
+/// A connection's descriptor that is waited for by poll(2).
 #[derive(Debug)]
 struct Direct {
     fd: i32,
@@ -87,15 +89,15 @@ struct Direct {
     flags: PollFlags,
 }
 
-/// What is waited for.
+/// All watched descriptors.
 pub struct Poller {
     epoll: OwnedFd,
     direct: Vec<Direct>,
-    /// Those of backend and front ends that are polled.
+    /// Descriptors of backend and front ends that are polled.
     rings: Vec<i32>,
-    /// Our own descriptors that epoll has.
+    /// The server's own descriptors in the epoll set.
     own: BTreeSet<i32>,
-    /// Other descriptors that are not ours, with what they are registered for.
+    /// Other descriptors in the epoll set, with owner and events.
     foreign: BTreeMap<i32, (Source, EventFlags)>,
 }
 
@@ -124,13 +126,13 @@ fn poll_flags(read: bool, write: bool) -> PollFlags {
 }
 
 impl Poller {
-    /// Nothing yet.
+    /// A poller without descriptors.
     pub fn new() -> Result<Self, ServerError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         Ok(Self { epoll, direct: Vec::new(), rings: Vec::new(), own: BTreeSet::new(), foreign: BTreeMap::new() })
     }
 
-    /// Watches one of our descriptors. It must be [removed](Poller::remove) before it is closed.
+    /// Watches one of the server's own descriptors. It must be [removed](Poller::remove) before it is closed.
     pub fn add(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
         if matches!(source, Source::Connection { .. }) && self.direct.len() < DIRECT_MAX {
             self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
@@ -142,7 +144,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Changes what is watched for.
+    /// Changes the events of a descriptor.
     pub fn modify(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
         if let Some(direct) = self.direct.iter_mut().find(|direct| direct.source == source) {
             direct.flags = poll_flags(read, write);
@@ -151,7 +153,7 @@ impl Poller {
         epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
     }
 
-    /// Watches one of our descriptors no longer.
+    /// Stops watching one of the server's own descriptors.
     pub fn remove(&mut self, fd: impl AsFd, source: Source) -> Result<(), ServerError> {
         if let Some(place) = self.direct.iter().position(|direct| direct.source == source) {
             self.direct.swap_remove(place);
@@ -161,7 +163,7 @@ impl Poller {
         epoll::delete(&self.epoll, fd).map_err(system("epoll_ctl"))
     }
 
-    /// Moves a connection from epoll to poll(2) where there is room.
+    /// Moves a connection from epoll to poll(2), where there is room.
     pub fn promote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
         if self.direct.len() < DIRECT_MAX
             && !self.direct.iter().any(|direct| direct.source == source)
@@ -172,7 +174,7 @@ impl Poller {
         }
     }
 
-    /// Moves a connection from poll(2) to epoll; where the kernel refuses it stays.
+    /// Moves a connection from poll(2) to epoll; it stays where the kernel refuses.
     pub fn demote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
         if let Some(place) = self.direct.iter().position(|direct| direct.source == source)
             && epoll::add(&self.epoll, &fd, source.to_data(), flags(read, write)).is_ok()
@@ -182,8 +184,9 @@ impl Poller {
         }
     }
 
-    /// Watches exactly these descriptors of backend, front ends, the thread of handshakes and hooks, beside our own. Ones that
-    /// cannot be watched (closed, or a regular file) are left out: their owner misses a wake-up, the clients do not suffer.
+    /// Watches exactly these descriptors of backend, front ends, handshake thread and hooks, beside the server's own.
+    /// Descriptors that cannot be watched (closed, or a regular file) are left out: their owner misses a wake-up, but
+    /// clients are not affected.
     pub fn set_foreign(&mut self, backend: &[i32], frontends: &[i32], handshakes: Option<i32>, hooks: &[Interest]) {
         let mut wanted = BTreeMap::new();
         self.rings.clear();
@@ -200,14 +203,14 @@ impl Poller {
             wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
         }
         for (&fd, (source, _)) in &self.foreign {
-            // One that was closed meanwhile may have become one of ours, of the same number.
+            // A descriptor that was closed meanwhile may have become one of the server's own, with the same number.
             if wanted.get(&fd).is_none_or(|(now, _)| now != source) && !self.own.contains(&fd) {
-                // Fails where the descriptor was closed meanwhile, which has removed it already.
+                // Fails where the descriptor was closed, which has removed it already.
                 let _ = epoll::delete(&self.epoll, borrow(fd));
             }
         }
-        // Registered anew each time: a descriptor that was closed and opened again under the same number looks the
-        // same here and is unknown to the kernel.
+        // Registered again each time: a descriptor that was closed and opened again under the same number looks the
+        // same here, but is unknown to the kernel.
         wanted.retain(|&fd, &mut (source, flags)| {
             epoll::modify(&self.epoll, borrow(fd), source.to_data(), flags).is_ok()
                 || epoll::add(&self.epoll, borrow(fd), source.to_data(), flags).is_ok()
@@ -215,17 +218,19 @@ impl Poller {
         self.foreign = wanted;
     }
 
-    /// Whether epoll would take it: poll(2) reports a closed descriptor or a regular file as ready for ever.
+    /// Whether epoll accepts the descriptor. poll(2) would report a closed descriptor or a regular file as ready for
+    /// ever.
     fn can_be_watched(&self, fd: i32, source: Source) -> bool {
         if self.foreign.contains_key(&fd) {
-            // Fails where the descriptor was closed meanwhile, which has removed it already.
+            // Fails where the descriptor was closed, which has removed it already.
             let _ = epoll::delete(&self.epoll, borrow(fd));
         }
         let added = epoll::add(&self.epoll, borrow(fd), source.to_data(), EventFlags::IN);
         added.is_ok() && epoll::delete(&self.epoll, borrow(fd)).is_ok()
     }
 
-    /// Waits up to `timeout_ns` and appends what is ready, but for what is looked at in every turn.
+    /// Waits up to `timeout_ns` and appends ready descriptors, except those that are examined in every iteration
+    /// anyway.
     pub fn wait(&mut self, timeout_ns: u64, ready: &mut Vec<Ready>) -> Result<(), ServerError> {
         let timeout =
             Timespec { tv_sec: (timeout_ns / 1_000_000_000) as i64, tv_nsec: (timeout_ns % 1_000_000_000) as _ };
@@ -254,7 +259,7 @@ impl Poller {
             self.ask_epoll(ready)?;
         }
         let mut of_rings = polled[1 + self.direct.len()..].iter();
-        // Closed ones would be ready for ever, until their owner names its descriptors anew with the next tick.
+        // A closed descriptor would be ready for ever, until its owner returns its descriptors at the next tick.
         self.rings.retain(|_| of_rings.next().is_some_and(|slot| !slot.revents().contains(PollFlags::NVAL)));
         Ok(())
     }
@@ -319,7 +324,7 @@ mod tests {
         let pairs: Vec<_> = (0..RINGS_MAX + 2).map(|_| UnixStream::pair().unwrap()).collect();
         let fds: Vec<i32> = pairs.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
         for (backend, frontends) in [(fds.as_slice(), [].as_slice()), (&[], fds.as_slice()), (&fds[..3], &fds[3..])] {
-            // Twice: the same descriptors come with every tick.
+            // Twice, because the same descriptors come with every tick.
             poller.set_foreign(backend, frontends, None, &[]);
             poller.set_foreign(backend, frontends, None, &[]);
             assert!(waits(&mut poller));
@@ -331,8 +336,8 @@ mod tests {
         }
     }
 
-    /// A descriptor of a device was taken out of epoll by its number when it was not named any more; where it had been closed, and a connection had got the
-    /// number, that was never heard again.
+    /// Regression: a descriptor of a device that was not named any more was removed from epoll by its number. Where
+    /// it had been closed and a connection had got that number, the connection was never served again.
     #[test]
     fn regression_a_connection_with_the_number_of_a_closed_descriptor_is_heard() {
         let mut poller = Poller::new().unwrap();

@@ -1,23 +1,23 @@
-//! The words of the kernel's ublk driver: include/uapi/linux/ublk_cmd.h.
+//! The interface of the kernel's ublk driver: include/uapi/linux/ublk_cmd.h.
 
 use forebay_block::Buf;
 use forebay_volume::{HintPart, HintParts, HostHints, Op};
 
-/// `UBLK_MAX_QUEUE_DEPTH`: descriptors of a queue begin that many behind those of the one before.
+/// `UBLK_MAX_QUEUE_DEPTH`: the descriptors of each queue begin this many entries after those of the queue before.
 pub const QUEUE_DEPTH_MAX: usize = 4096;
 /// `sizeof(struct ublksrv_io_desc)`.
 pub const DESCRIPTOR_BYTES: usize = 24;
-/// `UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE | UBLK_F_CMD_IOCTL_ENCODE`: a server that has gone is waited for, and
-/// what it had in flight is asked for again.
+/// `UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE | UBLK_F_CMD_IOCTL_ENCODE`: when the server has gone, the
+/// device waits for the next one, and submits its requests in flight again.
 pub const FLAGS: u64 = 1 << 3 | 1 << 4 | 1 << 6;
 
-/// `UBLK_S_DEV_QUIESCED`: it waits for a server.
+/// `UBLK_S_DEV_QUIESCED`: the device waits for a server.
 pub const QUIESCED: u16 = 2;
 
 const fn ctrl(direction: u32, number: u32) -> u32 {
     direction << 30 | 32 << 16 | (b'u' as u32) << 8 | number
 }
-/// `UBLK_U_CMD_*`: control commands, encoded as ioctls are.
+/// `UBLK_U_CMD_*`: control commands, encoded like ioctls.
 pub const GET_DEV_INFO: u32 = ctrl(2, 0x02);
 pub const ADD_DEV: u32 = ctrl(3, 0x04);
 pub const START_DEV: u32 = ctrl(3, 0x06);
@@ -42,7 +42,7 @@ pub struct DeviceInfo {
     pub server_pid: i32,
     pub pad1: u32,
     pub flags: u64,
-    /// The server's own; the kernel keeps it with the device.
+    /// The server's own mark, which the kernel keeps with the device.
     pub marker: u64,
     pub owner_uid: u32,
     pub owner_gid: u32,
@@ -53,7 +53,7 @@ pub struct DeviceInfo {
 pub fn control_command(number: u32, address: u64, len_bytes: u16, data: u64) -> [u8; 80] {
     let mut command = [0; 80];
     command[0..4].copy_from_slice(&number.to_ne_bytes());
-    // No queue in particular.
+    // The command concerns no particular queue.
     command[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
     command[6..8].copy_from_slice(&len_bytes.to_ne_bytes());
     command[8..16].copy_from_slice(&address.to_ne_bytes());
@@ -73,24 +73,24 @@ pub fn io_command(queue: u16, tag: u16, result: i32, address: u64) -> [u8; 80] {
 
 /// Length of [`parameters`].
 pub const PARAMETERS_BYTES: usize = 64;
-/// Most bytes of one discard, or of zeros written at once.
+/// Most bytes of one discard or write-zeroes.
 const ZEROES_BYTES_MAX: u32 = 1 << 30;
 
-/// `struct ublk_params`: what the kernel lets through. A volatile cache with FUA, so that it sends flushes; blocks of 512 bytes
-/// as NBD's, that are better written in whole blocks of the pool.
+/// `struct ublk_params`: the properties of the device. It has a volatile cache with FUA, so that the kernel sends
+/// flushes. Its logical blocks have 512 bytes, as with NBD; its physical blocks are those of the pool.
 pub fn parameters(size_bytes: u64, io_bytes_max: u32, read_only: bool) -> [u8; PARAMETERS_BYTES] {
     let mut all = [0; PARAMETERS_BYTES];
     let mut put = |at: usize, bytes: &[u8]| all[at..at + bytes.len()].copy_from_slice(bytes);
     let attributes: u32 = u32::from(read_only) | 1 << 2 | 1 << 3;
-    // Basic and discard; without their `devt`, which is the kernel's.
+    // Basic and discard parameters; without `devt`, which belongs to the kernel.
     put(0, &60u32.to_ne_bytes());
     put(4, &3u32.to_ne_bytes());
     put(8, &attributes.to_ne_bytes());
-    // Shifts: logical and physical block, optimal and least I/O.
+    // As shifts: logical and physical block, optimal and least I/O.
     put(12, &[9, 12, 12, 12]);
     put(16, &(io_bytes_max / 512).to_ne_bytes());
     put(24, &(size_bytes / 512).to_ne_bytes());
-    // Of discards: alignment, granularity, most sectors; then zeros; then segments.
+    // Discards: alignment, granularity, most sectors; then write-zeroes; then segments.
     put(44, &4096u32.to_ne_bytes());
     put(48, &(ZEROES_BYTES_MAX / 512).to_ne_bytes());
     put(52, &(ZEROES_BYTES_MAX / 512).to_ne_bytes());
@@ -98,7 +98,7 @@ pub fn parameters(size_bytes: u64, io_bytes_max: u32, read_only: bool) -> [u8; P
     all
 }
 
-/// A request as the kernel describes it.
+/// A parsed request of the kernel.
 #[derive(Debug)]
 pub struct Described {
     pub offset_bytes: u64,
@@ -108,8 +108,8 @@ pub struct Described {
     pub hints: Option<Box<HintParts>>,
 }
 
-/// Reads a descriptor, `struct ublksrv_io_desc`; `payload` copies what is written. `None` for what the device does not do or
-/// cannot be: it is refused.
+/// Parses a descriptor, `struct ublksrv_io_desc`; `payload` copies the data of a write. `None` for a request that is
+/// invalid or not supported, which is refused.
 pub fn describe(
     descriptor: &[u8; DESCRIPTOR_BYTES],
     io_bytes_max: u32,
@@ -118,7 +118,7 @@ pub fn describe(
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = *descriptor;
     let op_flags = u32::from_ne_bytes([a, b, c, d]);
     let sectors = u32::from_ne_bytes([e, f, g, h]);
-    // A flush is nowhere: the kernel says sector -1.
+    // A flush has no place: the kernel sets the sector to -1.
     let start = if op_flags & 0xff == 2 { 0 } else { u64::from_ne_bytes([i, j, k, l, m, n, o, p]) };
     let offset_bytes = start.checked_mul(512)?;
     let len_bytes = u64::from(sectors) * 512;
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn commands_are_the_header_s() {
-        // As printed by a C program over linux/ublk_cmd.h.
+        // As printed by a C program that includes linux/ublk_cmd.h.
         assert_eq!((ADD_DEV, GET_DEV_INFO), (0xc020_7504, 0x8020_7502));
         assert_eq!((FETCH_REQ, COMMIT_AND_FETCH_REQ), (0xc010_7520, 0xc010_7521));
         assert_eq!(size_of::<DeviceInfo>(), 64);

@@ -1,7 +1,8 @@
-//! A note in memory that the client keeps of what is in flight, so that after a server's death the next one does it once more
-//! (QEMU's docs/interop/vhost-user.rst, "Inflight I/O tracking"; the layout is that of `QueueRegionSplit`).
+//! A record of the requests in flight, in memory that the client keeps: after a server's death, the next server finds
+//! these requests there and serves them again (QEMU's docs/interop/vhost-user.rst, "Inflight I/O tracking"; the
+//! layout is that of `QueueRegionSplit`).
 //!
-//! The client can write there, too: what is read is taken for no more than a hint of which heads to look at again.
+//! The client can write to this memory, too: the server takes its content only as a hint which heads to read again.
 
 use super::device::{QUEUE_SIZE_MAX, QUEUES_MAX};
 use super::memory::{Mapped, MemoryError, Pages, map_sealed};
@@ -12,25 +13,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
 
-/// Of a queue's part.
+/// Length of the header of a queue's part.
 const HEADER_BYTES: u64 = 16;
 const VERSION_AT: u64 = 8;
 const ENTRIES_AT: u64 = 10;
 const LAST_BATCH_AT: u64 = 12;
 const USED_AT: u64 = 14;
-/// Of an entry, one for each descriptor: in flight, the one before in the batch, and when it came.
+/// Length of an entry. Each descriptor has one entry: whether it is in flight, the descriptor before it in the batch,
+/// and a counter for the order of arrival.
 const ENTRY_BYTES: u64 = 16;
 const NEXT_AT: u64 = 6;
 const COUNTER_AT: u64 = 8;
-/// Each queue's part begins at a multiple of this.
+/// The part of each queue begins at a multiple of this.
 const ALIGNMENT_BYTES: u64 = 64;
 
-/// Length of a queue's part.
+/// Length of a queue's part for `entries` descriptors.
 fn part_bytes(entries: u16) -> u64 {
     (HEADER_BYTES + u64::from(entries) * ENTRY_BYTES).next_multiple_of(ALIGNMENT_BYTES)
 }
 
-/// Makes the memory, which the client keeps; gives its length, too. `None` for queues that are not offered.
+/// Creates the memory, which the client keeps; returns its file and its length. `None` for a number of queues or
+/// entries that the device does not offer.
 pub fn create(queues: u16, entries: u16) -> Option<Result<(File, u64), Errno>> {
     if queues == 0 || usize::from(queues) > QUEUES_MAX || entries == 0 || entries > QUEUE_SIZE_MAX {
         return None;
@@ -45,27 +48,27 @@ pub fn create(queues: u16, entries: u16) -> Option<Result<(File, u64), Errno>> {
     Some(make())
 }
 
-/// The memory of all queues.
+/// The record of all queues, mapped.
 #[derive(Clone, Debug)]
 pub struct Inflight {
     map: GuestMemoryMmap,
-    /// Behind what refers to them.
+    /// Declared last, so that the pages are dropped after the mapping that refers to them.
     _pages: Arc<Pages>,
     queues: u16,
     entries: u16,
 }
 
-/// What a queue left.
+/// What the previous server left in a queue's record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Heads in flight, in the order in which they came.
+    /// Heads in flight, in the order of their arrival.
     pub heads: Vec<u16>,
-    /// What the next one's counter is.
+    /// Counter for the next request.
     pub counter: u64,
 }
 
 impl Inflight {
-    /// Takes what the client has kept.
+    /// Maps a record that the client has kept.
     pub fn open(file: File, offset_bytes: u64, len_bytes: u64, queues: u16, entries: u16) -> Result<Self, MemoryError> {
         let fits = usize::from(queues) <= QUEUES_MAX && (1..=QUEUE_SIZE_MAX).contains(&entries);
         let needed_bytes = part_bytes(entries) * u64::from(queues);
@@ -78,7 +81,7 @@ impl Inflight {
         Ok(Self { map, _pages: pages, queues, entries })
     }
 
-    /// Whether there is room for a queue of that size.
+    /// Whether the record has room for a queue of this size.
     pub fn covers(&self, queue: usize, size: u16) -> bool {
         queue < usize::from(self.queues) && size <= self.entries
     }
@@ -91,7 +94,7 @@ impl Inflight {
         self.part(queue) + HEADER_BYTES + u64::from(head) * ENTRY_BYTES
     }
 
-    // Stores within the mapping: they cannot fail for what `covers`.
+    // Stores within the mapping: they cannot fail for queues that `covers` accepts.
     fn put16(&self, at: u64, value: u16) {
         let _ = self.map.store(value, GuestAddress(at), Ordering::Release);
     }
@@ -104,26 +107,26 @@ impl Inflight {
         let _ = self.map.store(u8::from(is_in_flight), GuestAddress(self.entry(queue, head)), Ordering::Release);
     }
 
-    /// A request was taken.
+    /// Records that a request was taken from the ring.
     pub fn begin(&self, queue: usize, head: u16, counter: u64) {
         let _ = self.map.store(counter, GuestAddress(self.entry(queue, head) + COUNTER_AT), Ordering::Release);
         self.set_in_flight(queue, head, true);
     }
 
-    /// It is about to be put into the used ring.
+    /// Records that the request is about to be put into the used ring.
     pub fn before_used(&self, queue: usize, head: u16) {
         let last_at = self.part(queue) + LAST_BATCH_AT;
         self.put16(self.entry(queue, head) + NEXT_AT, self.get16(last_at));
         self.put16(last_at, head);
     }
 
-    /// It was put there.
+    /// Records that the request is in the used ring.
     pub fn after_used(&self, queue: usize, head: u16, used_index: u16) {
         self.set_in_flight(queue, head, false);
         self.put16(self.part(queue) + USED_AT, used_index);
     }
 
-    /// What the server before has left of a queue of that size.
+    /// Reads what the previous server has left of a queue of this size; initializes the record if it is new.
     pub fn recover(&self, queue: usize, size: u16, used_index: u16) -> Left {
         let part = self.part(queue);
         if self.get16(part + VERSION_AT) == 0 {
@@ -132,7 +135,7 @@ impl Inflight {
             self.put16(part + VERSION_AT, 1);
             return Left::default();
         }
-        // Of the last batch some may have been left marked.
+        // Requests of the last batch may still be marked as in flight, although they are in the used ring.
         let mut batch = used_index.wrapping_sub(self.get16(part + USED_AT)).min(size);
         let mut head = self.get16(part + LAST_BATCH_AT);
         while batch > 0 && head < size {
@@ -171,7 +174,7 @@ mod tests {
         for (counter, head) in [(0, 5), (1, 2), (2, 7)] {
             before.begin(1, head, counter);
         }
-        // One ended, and one had got into the used ring when the server died.
+        // One request completed, and another had reached the used ring when the server died.
         before.before_used(1, 2);
         before.after_used(1, 2, 101);
         before.begin(1, 3, 3);

@@ -1,11 +1,11 @@
-//! The guest's memory as its machine shares it: regions of files, mapped here.
+//! The guest's memory as the machine shares it: regions of files, mapped into the server.
 //!
-//! A client that cuts such a file short would have the server killed by SIGBUS at the next access. So only files are mapped
-//! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`). Of these, files of huge pages are refused too: they
-//! can be mapped where the machine has no such pages left, and the first access is what fails.
+//! If a client truncated such a file, SIGBUS would kill the server at the next access. So the server maps only files
+//! that the kernel does not let anybody shrink (fcntl(2), `F_SEAL_SHRINK`). It refuses files of huge pages even so:
+//! mapping one can succeed where the machine has no such pages left, and then the first access fails.
 //!
-//! A mapping outlives the descriptor by which it was made: the descriptor is closed at once, so that a client with many regions
-//! does not use up those of the server.
+//! A mapping outlives the descriptor from which it was made: the server closes the descriptor at once, so that a
+//! client with many regions does not use up the server's descriptors.
 
 use rustix::fs::{FsWord, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -17,34 +17,36 @@ use std::sync::Arc;
 use thiserror::Error;
 use vm_memory::{GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
-/// Regions at a time, as many as a machine has slots for memory that is added while it runs.
+/// Most regions at a time: as many as a machine has slots for memory that is added while it runs.
 pub const REGIONS_MAX: usize = 64;
-/// Bytes of all regions together: the server's page tables grow with what is touched of them.
+/// Most bytes of all regions together: the server's page tables grow with the part of them that it touches.
 const BYTES_MAX: u64 = 4 << 40;
-/// Regions begin and end at pages. So no number of a ring lies across two of them, where it could not be read at once.
+/// Regions begin and end at page boundaries. So no number in a ring lies across two regions, where it could not be
+/// read at once.
 const PAGE_BYTES: u64 = 4096;
-/// `TMPFS_MAGIC` of linux/magic.h, which a memfd of ordinary pages has. That of huge pages is `HUGETLBFS_MAGIC`.
+/// `TMPFS_MAGIC` of linux/magic.h, the file system of a memfd of ordinary pages. A memfd of huge pages has
+/// `HUGETLBFS_MAGIC`.
 const TMPFS_MAGIC: FsWord = 0x0102_1994;
 
-/// Why memory is not taken.
+/// Why the server does not map memory.
 #[derive(Debug, Error)]
 pub enum MemoryError {
-    /// Anybody could shrink it.
+    /// The file could be shrunk, as no seal prevents that.
     #[error(
         "its memory could be cut short under the server, as nothing seals it: give the machine memory of \
          `memory-backend-memfd,share=on` (seal=on is the default)"
     )]
     NotSealed,
-    /// It is of huge pages, or no memory at all.
+    /// The file has huge pages, or is no memory file at all.
     #[error(
         "its memory is not of ordinary pages, so it could run out under the server: give the machine memory of \
          `memory-backend-memfd,share=on` without hugetlb=on"
     )]
     NotOrdinary,
-    /// A region is no whole number of pages.
+    /// A region does not begin and end at page boundaries.
     #[error("a region of its memory does not begin and end at pages of {PAGE_BYTES} bytes")]
     NotPages,
-    /// Too much.
+    /// The regions are together longer than the limit.
     #[error("its memory regions are together longer than {BYTES_MAX} bytes")]
     TooLong,
     /// The file ends before the region does.
@@ -53,7 +55,7 @@ pub enum MemoryError {
     /// Regions overlap, or there are too many.
     #[error("its memory regions overlap, or are more than {REGIONS_MAX}")]
     Layout,
-    /// The system refuses.
+    /// The system refuses to map it.
     #[error("its memory cannot be mapped: {0}")]
     Map(String),
 }
@@ -63,39 +65,40 @@ pub enum MemoryError {
 pub struct Place {
     /// Address in the guest.
     pub guest: u64,
-    /// Address in the client, by which it names rings.
+    /// Address in the client, which uses such addresses to name rings.
     pub user: u64,
     /// Length in bytes.
     pub len_bytes: u64,
-    /// Where it begins in its file.
+    /// Byte offset in the region's file.
     pub offset_bytes: u64,
 }
 
-/// Pages of a file, mapped until this is dropped.
+/// Mapped pages of a file; dropping this unmaps them.
 #[derive(Debug)]
 pub struct Pages {
     address: *mut c_void,
     len_bytes: usize,
 }
 
-// SAFETY: an address and a length, which nobody changes; what is there is reached through `vm-memory` alone.
+// SAFETY: an address and a length, which nobody changes; the memory there is accessed through `vm-memory` alone.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map_sealed` and by nobody else unmapped; what refers to it is dropped before, see `Mapped`.
+        // SAFETY: mapped by `map_sealed` and unmapped by nobody else; everything that refers to it is dropped before,
+        // see `Mapped`.
         let _ = unsafe { munmap(self.address, self.len_bytes) };
     }
 }
 
-/// A region, and the pages in which it lies: these are to be kept as long as it or a copy of it is.
+/// A region, and the pages in which it lies: keep the pages for as long as the region or a copy of it exists.
 #[derive(Debug)]
 pub struct Mapped {
     /// The region.
     pub region: MmapRegion,
-    /// Its pages.
+    /// The pages behind `region`.
     pub pages: Arc<Pages>,
 }
 
@@ -106,10 +109,10 @@ struct Region {
     _pages: Arc<Pages>,
 }
 
-/// All regions.
+/// All regions of the guest's memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// Before the regions, whose pages it refers to.
+    /// Declared before the regions, to whose pages it refers.
     map: GuestMemoryMmap,
     regions: Vec<Region>,
 }
@@ -117,10 +120,10 @@ pub struct Memory {
 /// Maps a part of a file that nobody can shrink.
 pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<Mapped, MemoryError> {
     let failed = |why: Errno| MemoryError::Map(why.to_string());
-    // The crate that receives it does not see to that.
+    // The crate that receives the descriptor does not set this flag.
     fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(failed)?;
     let seals = fcntl_get_seals(&file).unwrap_or(SealFlags::empty());
-    // Where sealing is still open this is the moment for it.
+    // If seals may still be added, the server adds the missing one now.
     if !seals.contains(SealFlags::SHRINK) && fcntl_add_seals(&file, SealFlags::SHRINK).is_err() {
         return Err(MemoryError::NotSealed);
     }
@@ -133,21 +136,21 @@ pub fn map_sealed(file: File, offset_bytes: u64, len_bytes: u64) -> Result<Mappe
     }
     let len = usize::try_from(len_bytes).map_err(|_| MemoryError::BeyondFile)?;
     let (both, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-    // SAFETY: a new mapping at a place of the kernel's choice.
+    // SAFETY: a new mapping at an address that the kernel chooses.
     let address = unsafe { mmap(ptr::null_mut(), len, both, shared, &file, offset_bytes) }.map_err(failed)?;
     let pages = Arc::new(Pages { address, len_bytes: len });
-    // SAFETY: the mapping is there for as long as `pages` is, which goes with the region.
+    // SAFETY: the mapping exists for as long as `pages`, which is kept with the region.
     let region = unsafe { MmapRegion::build_raw(address.cast(), len, both.bits() as i32, shared.bits() as i32) };
     Ok(Mapped { region: region.map_err(|why| MemoryError::Map(why.to_string()))?, pages })
 }
 
 impl Memory {
-    /// What is mapped.
+    /// The mapped regions.
     pub fn map(&self) -> &GuestMemoryMmap {
         &self.map
     }
 
-    /// Another region.
+    /// Maps another region.
     pub fn add(&mut self, place: Place, file: File) -> Result<(), MemoryError> {
         if self.regions.len() >= REGIONS_MAX {
             return Err(MemoryError::Layout);
@@ -167,7 +170,7 @@ impl Memory {
         self.replace(regions)
     }
 
-    /// A region less; whether there was such a one.
+    /// Unmaps a region; returns whether there was such a region.
     pub fn remove(&mut self, guest: u64, user: u64, len_bytes: u64) -> Result<bool, MemoryError> {
         let is_it = |place: &Place| (place.guest, place.user, place.len_bytes) == (guest, user, len_bytes);
         let regions: Vec<Region> = self.regions.iter().filter(|region| !is_it(&region.place)).cloned().collect();
@@ -187,7 +190,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The guest's address of one of the client's.
+    /// Translates one of the client's addresses to the guest's; `None` outside of all regions.
     pub fn guest_address(&self, user: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|Region { place, .. }| {
             let inside = user.checked_sub(place.user).filter(|&inside| inside < place.len_bytes)?;
@@ -229,7 +232,7 @@ mod tests {
 
     #[test]
     fn memory_of_huge_pages_is_refused() {
-        // What it is of is looked at before it is mapped: with no huge pages at all the mapping would succeed.
+        // The file's type is examined before it is mapped: with no huge pages at all the mapping would succeed.
         let Ok(file) = memfd_create("huge", MemfdFlags::HUGETLB | MemfdFlags::ALLOW_SEALING) else {
             println!("skipped: this kernel has no huge pages");
             return;

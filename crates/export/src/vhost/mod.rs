@@ -1,10 +1,12 @@
 //! A block device of virtual machines: vhost-user-blk, on a thread of its own behind a [`Door`](crate::Door).
 //!
-//! The machine's queues lie in memory that it shares with the server; no request passes through its monitor. Where the server
-//! dies, the machine waits for the next one, which finds in memory of the machine what was in flight, and does it once more.
+//! The machine's queues lie in memory that the machine shares with the server; no request passes through its monitor.
+//! If the server dies, the machine waits for the next server, which finds the requests in flight recorded in the
+//! machine's memory, and serves them again.
 //!
-//! Whatever is read there comes from the guest, which may be hostile: all of it is read once and checked after, and a ring that
-//! makes no sense ends the connection, with a reason. Data is copied once each way.
+//! Everything that the server reads there comes from the guest, which may be hostile: the server reads each value
+//! once and checks the copy, and an invalid ring ends the connection, with a reason. Data is copied once in each
+//! direction.
 
 mod chain;
 mod client;
@@ -25,19 +27,19 @@ use crate::server::ServerError;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why there is no device.
+/// Why a device cannot be opened.
 #[derive(Debug, Error)]
 pub enum VhostError {
-    /// The socket.
+    /// The socket cannot be opened.
     #[error(transparent)]
     Listen(#[from] ServerError),
-    /// The way to the server.
+    /// The door to the server cannot be opened.
     #[error(transparent)]
     Door(#[from] FrontendError),
-    /// The thread.
+    /// The thread cannot be started.
     #[error("no thread can be started")]
     Thread {
-        /// Why.
+        /// The system's error.
         source: Errno,
     },
 }

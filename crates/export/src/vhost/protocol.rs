@@ -1,4 +1,5 @@
-//! The client's messages (QEMU's docs/interop/vhost-user.rst), which the crate `vhost` reads. Any refusal ends the connection.
+//! The client's messages (QEMU's docs/interop/vhost-user.rst), which the crate `vhost` parses. Any refusal ends the
+//! connection.
 
 use super::client::Device;
 use super::device::{PROTOCOL_FEATURES, QUEUES_MAX, config_space, features};
@@ -15,7 +16,7 @@ use vhost::vhost_user::message::{
 };
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
-/// With its reason, which the log shows.
+/// An error with its reason, which the log shows.
 fn refused(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ReqHandlerError(io::Error::other(why))
 }
@@ -65,7 +66,7 @@ impl VhostUserBackendReqHandlerMut for Device {
         files: Vec<File>,
         _postcopy_listening: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        // What follows takes as long as the memory is large.
+        // The longer the memory, the longer this takes.
         let _paused = self.watchdog.pause();
         self.drain(None).map_err(refused)?;
         let mut memory = Memory::default();
@@ -124,7 +125,8 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_protocol_features(&mut self, _features: u64) -> Result<()> {
-        // The crate lets no message through whose feature was not accepted; none changes what is done otherwise.
+        // The crate rejects messages whose feature was not negotiated; no feature changes the server's behaviour
+        // otherwise.
         Ok(())
     }
 

@@ -13,7 +13,7 @@ const FLUSH: u32 = 4;
 const GET_ID: u32 = 8;
 const DISCARD: u32 = 11;
 const WRITE_ZEROES: u32 = 13;
-/// `struct virtio_blk_outhdr`, and `struct virtio_blk_discard_write_zeroes`.
+/// Length of `struct virtio_blk_outhdr`, and of `struct virtio_blk_discard_write_zeroes`.
 const HEADER_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
 /// `VIRTIO_BLK_ID_BYTES`.
@@ -22,27 +22,27 @@ pub const ID_BYTES: usize = 20;
 /// How a request ended, `VIRTIO_BLK_S_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Good.
+    /// Success.
     Ok = 0,
-    /// It failed.
+    /// The request failed.
     IoError = 1,
-    /// The device does not do that.
+    /// The device does not support the request.
     Unsupported = 2,
 }
 
-/// Where the answer goes.
+/// Where in the guest's memory the answer goes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Data that is read goes here.
+    /// Segments for the data of a read.
     pub data: Vec<Segment>,
-    /// Address of the status.
+    /// The guest's address of the status byte.
     pub status_at: u64,
 }
 
-/// What a request asks for.
+/// What the guest requests.
 #[derive(Debug)]
 pub enum Asked {
-    /// For the export.
+    /// A request to the export.
     Of {
         /// Byte offset.
         offset_bytes: u64,
@@ -53,22 +53,22 @@ pub enum Asked {
     },
     /// The device's name.
     Id,
-    /// Nothing that can be done.
+    /// An invalid or unsupported request; this is its status.
     Refused(Status),
 }
 
 /// A request, and where its answer goes.
 #[derive(Debug)]
 pub struct Parsed {
-    /// What it asks for.
+    /// What the guest requests.
     pub asked: Asked,
     /// Where the answer goes.
     pub answer: Answer,
 }
 
 impl Answer {
-    /// Writes data and status into the guest; gives how many bytes were written. The status says so where the data could not
-    /// be written whole.
+    /// Writes data and status into the guest's memory; returns the number of bytes written. If the data cannot be
+    /// written whole, the status says `IoError`.
     pub fn write(&self, memory: &GuestMemoryMmap, data: &[u8], status: Status) -> Result<u32, ChainError> {
         let mut status = status;
         let mut rest = data;
@@ -86,10 +86,10 @@ impl Answer {
     }
 }
 
-/// Reads a request. What is to be written is copied once.
+/// Parses a request. The data of a write is copied once.
 ///
 /// # Errors
-/// Where there is no place for an answer: the ring is of no use any more.
+/// The chain has no place for an answer: the ring cannot be used any more.
 pub fn parse(memory: &GuestMemoryMmap, chain: Chain) -> Result<Parsed, ChainError> {
     let Chain { mut readable, mut writable } = chain;
     let status_at = take_last(&mut writable).ok_or(ChainError::NoFrame)?;
@@ -108,7 +108,7 @@ pub fn parse(memory: &GuestMemoryMmap, chain: Chain) -> Result<Parsed, ChainErro
         GET_ID if len_bytes(&writable) >= ID_BYTES as u64 => Asked::Id,
         GET_ID => Asked::Refused(Status::IoError),
         DISCARD => range(memory, &mut readable, |flags| (flags == 0).then_some(Op::Discard)),
-        // The only flag is that the blocks may be unmapped.
+        // The only flag permits the device to unmap the blocks.
         WRITE_ZEROES => range(memory, &mut readable, |flags| {
             (flags & !1 == 0).then_some(Op::WriteZeroes { may_unmap: flags & 1 != 0 })
         }),
@@ -127,7 +127,7 @@ fn transfer(memory: &GuestMemoryMmap, data: &[Segment], sector: u64, op: impl Fn
     }
 }
 
-/// The data of a write. Its length was looked at.
+/// Copies the data of a write, whose length the caller has checked.
 fn copied(memory: &GuestMemoryMmap, data: &[Segment]) -> Option<Buf> {
     let mut buf = Buf::new(usize::try_from(len_bytes(data)).ok()?);
     let mut rest = &mut buf[..];
@@ -139,7 +139,7 @@ fn copied(memory: &GuestMemoryMmap, data: &[Segment]) -> Option<Buf> {
     Some(buf)
 }
 
-/// One range to discard or to make zero: more in one request are not offered.
+/// Parses the one range of a discard or write-zeroes: the device does not offer several ranges in one request.
 fn range(memory: &GuestMemoryMmap, data: &mut Vec<Segment>, op: impl FnOnce(u32) -> Option<Op>) -> Asked {
     if len_bytes(data) != RANGE_BYTES as u64 {
         return Asked::Refused(Status::IoError);
@@ -151,7 +151,8 @@ fn range(memory: &GuestMemoryMmap, data: &mut Vec<Segment>, op: impl FnOnce(u32)
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = raw;
     let sector = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let sectors = u32::from_le_bytes([i, j, k, l]);
-    // "If any of the flags is unknown the device MUST set the status to VIRTIO_BLK_S_UNSUPP", for discards the known one, too.
+    // "If any of the flags is unknown the device MUST set the status to VIRTIO_BLK_S_UNSUPP"; for discards this holds
+    // for the known flag, too.
     let Some(op) = op(u32::from_le_bytes([m, n, o, p])) else { return Asked::Refused(Status::Unsupported) };
     let len_bytes = u64::from(sectors) * SECTOR_BYTES;
     match sector.checked_mul(SECTOR_BYTES).filter(|_| len_bytes <= u64::from(ZEROES_BYTES_MAX)) {
@@ -194,7 +195,7 @@ mod tests {
         memory.write_slice(&sector.to_le_bytes(), GuestAddress(HEADER + 8)).unwrap();
     }
 
-    /// A header, a piece of data, a status; read and parsed.
+    /// Writes a header, a piece of data and a status into the guest's memory; parses the request.
     fn parsed(kind: u32, sector: u64, (address, len, flags): (u64, u32, u16)) -> Result<Parsed, ChainError> {
         let memory = memory();
         header(&memory, kind, sector);
@@ -288,7 +289,8 @@ mod tests {
     fn any_layout_of_the_pieces_will_do() {
         let memory = memory();
         header(&memory, OUT, 1);
-        // The header in two pieces, the second of which runs on into data; the status at the end of a longer piece.
+        // The header in two pieces, the second of which continues into the data; the status at the end of a longer
+        // piece.
         memory.write_slice(&[6; 512], GuestAddress(HEADER + 16)).unwrap();
         put(&memory, TABLE, 4, (HEADER, 10, NEXT, 2));
         put(&memory, TABLE, 2, (HEADER + 10, 6 + 512, NEXT, 7));

@@ -1,4 +1,4 @@
-//! A split virtqueue of the client: which requests wait there, and where their ends go.
+//! A split virtqueue of the client: takes requests from it, and returns completed requests to it.
 
 use super::chain::{Chain, ChainError, len_bytes, read_chain};
 use super::device::QUEUE_SIZE_MAX;
@@ -19,59 +19,60 @@ use vm_memory::GuestMemoryMmap;
 /// Why a ring cannot be used.
 #[derive(Debug, Error)]
 pub enum RingError {
-    /// A chain in it.
+    /// A chain in the ring is invalid.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The same request twice, or one that is none.
+    /// A head is offered twice, or lies beyond the ring.
     #[error("head {0} lies beyond the ring, or is in flight already")]
     Head(u16),
-    /// Its parts.
+    /// The parts of the ring are not in the guest's memory, or moved while in use.
     #[error("its rings are not where they could be: {0}")]
     Place(&'static str),
-    /// Its memory, or its indices.
+    /// The ring's memory or its indices are broken.
     #[error("its ring is broken: {0}")]
     Queue(#[from] virtio_queue::Error),
-    /// What wakes.
+    /// The eventfd does not work.
     #[error("its {0} is no event that works: {1}")]
     Event(&'static str, Errno),
-    /// What wakes is something else, which could keep the server waiting.
+    /// The descriptor is no eventfd; another kind could keep the server waiting.
     #[error("its {0} is no eventfd")]
     NoEvent(&'static str),
-    /// Its index says that there is a request, and then again that there is none.
+    /// The index announced a request, and then no longer did.
     #[error("its index of requests goes back")]
     Back,
 }
 
-/// Header, range and status of a request, and more: one that is no longer has no data of which there could be too much.
+/// Length of header, range and status of a request, and more: a request of at most this length carries too little
+/// data to count against the limit of data in flight.
 const SMALL_BYTES: u64 = 64;
-/// Not waiting.
+/// A timeout of zero.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// What `/proc/self/fd` calls an event.
+/// The target of an eventfd's link in `/proc/self/fd`.
 const EVENTFD: &[u8] = b"anon_inode:[eventfd]";
 
-/// What there was in a ring.
+/// What `next` found in the ring.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// A request: its head and its chain.
     Request(u16, Chain),
-    /// One with data, of which there is too much in flight now. It stays where it is.
+    /// A request with data, while too much data is in flight. The request stays in the ring.
     NotNow,
-    /// Nothing, of which a kick tells from then on.
+    /// No request; the next one causes a kick.
     Nothing,
 }
 
-/// The client's addresses of a ring's parts.
+/// The client's addresses of the parts of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// Table of descriptors.
+    /// The table of descriptors.
     pub table: u64,
-    /// What the driver offers.
+    /// The available ring, with the requests that the driver offers.
     pub available: u64,
-    /// What the device returns.
+    /// The used ring, with the requests that the device returns.
     pub used: u64,
 }
 
-/// A ring.
+/// A ring and its state.
 #[derive(Debug, Default)]
 pub struct Ring {
     index: usize,
@@ -83,11 +84,11 @@ pub struct Ring {
     call: Option<File>,
     is_enabled: bool,
     is_started: bool,
-    /// Its parts are in memory: not so between the removal of a region and its return.
+    /// Whether its parts are in mapped memory: not so between the removal of a region and its return.
     is_placed: bool,
-    /// Something may wait there.
+    /// Whether requests may wait in the ring.
     pub is_pending: bool,
-    /// Heads in flight; and those which the server before has left, still to be done again.
+    /// Which heads are in flight; and the heads which the previous server has left, still to be served again.
     taken: Vec<bool>,
     again: VecDeque<u16>,
     counter: u64,
@@ -113,23 +114,23 @@ fn is_ready(event: &File, flags: PollFlags) -> bool {
     poll(&mut polled, Some(&NOW)).is_ok() && polled[0].revents().contains(flags)
 }
 
-/// Reads how often an event was rung, without waiting, whatever the client has made of the open file.
+/// Reads how often an event was signalled, without waiting, whichever flags the client has set on the open file.
 fn take_count(event: &File) -> Result<usize, Errno> {
     let mut count = [0; 8];
     match rustix::io::preadv2(event, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT) {
-        // Kernels before 5.8.
+        // Kernels before 5.8 answer this.
         Err(Errno::OPNOTSUPP) => rustix::io::read(event, &mut count),
         read => read,
     }
 }
 
 impl Ring {
-    /// The ring of a number, not yet configured.
+    /// The ring with this index, not yet configured.
     pub fn new(index: usize) -> Self {
         Self { index, size: QUEUE_SIZE_MAX, ..Self::default() }
     }
 
-    /// Entries.
+    /// Sets the number of entries.
     pub fn set_size(&mut self, size: u32) -> Result<(), RingError> {
         let fits = u16::try_from(size).ok().filter(|size| size.is_power_of_two() && *size <= QUEUE_SIZE_MAX);
         match fits {
@@ -141,7 +142,7 @@ impl Ring {
         }
     }
 
-    /// Where its parts are.
+    /// Sets the addresses of the ring's parts.
     pub fn set_addresses(&mut self, addresses: Addresses) -> Result<(), RingError> {
         if self.is_started && addresses != self.addresses {
             return Err(RingError::Place("moved while in use"));
@@ -150,7 +151,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The next request to be looked at.
+    /// Sets the index of the next request to be taken.
     pub fn set_base(&mut self, base: u32) -> Result<(), RingError> {
         if self.is_started {
             return Err(RingError::Place("moved while in use"));
@@ -160,48 +161,50 @@ impl Ring {
         Ok(())
     }
 
-    /// What tells of requests.
+    /// Sets the eventfd by which the client announces requests.
     pub fn set_kick(&mut self, file: File) -> Result<(), RingError> {
         self.kick = Some(event(file, "kick")?);
-        // The one before may have rung.
+        // The previous eventfd may have been signalled.
         self.is_pending = true;
         Ok(())
     }
 
-    /// What tells the client of ends. It is rung at once: the server before may not have come to that.
+    /// Sets the eventfd by which the server announces completions. The server signals it at once: the previous server
+    /// may have died before it did so.
     pub fn set_call(&mut self, file: Option<File>) -> Result<(), RingError> {
         self.call = file.map(|file| event(file, "call")).transpose()?;
         self.ring();
         Ok(())
     }
 
-    /// Whether it is to be served.
+    /// Sets whether the client wants the ring served.
     pub fn set_enabled(&mut self, is_enabled: bool) {
         self.is_enabled = is_enabled;
         self.is_pending = true;
     }
 
-    /// Whether it was started.
+    /// Whether the ring was started.
     pub fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Whether it is served.
+    /// Whether the server takes requests from the ring.
     pub fn is_served(&self) -> bool {
         self.is_started && self.is_enabled && self.is_placed
     }
 
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Readable when the client has something.
+    /// Descriptor that is readable when the client has announced requests; `None` unless the ring is started and has
+    /// a kick.
     pub fn kick_fd(&self) -> Option<RawFd> {
         self.kick.as_ref().filter(|_| self.is_started).map(AsRawFd::as_raw_fd)
     }
 
-    /// Begins to serve it.
+    /// Starts the ring.
     pub fn start(&mut self, memory: &Memory, inflight: Option<&Inflight>, event_idx: bool) -> Result<(), RingError> {
         let mut queue = Queue::new(QUEUE_SIZE_MAX)?;
         queue.try_set_size(self.size)?;
@@ -220,7 +223,7 @@ impl Ring {
                     return Err(RingError::Place("not covered by the note of what is in flight"));
                 }
                 let left = inflight.recover(self.index, self.size, used);
-                // What was taken is what was returned, and what is in flight.
+                // The number of requests taken is the number of those returned plus those in flight.
                 self.queue.set_next_avail(used.wrapping_add(left.heads.len() as u16));
                 self.counter = left.counter;
                 self.again = left.heads.into();
@@ -233,10 +236,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Looks for its parts in memory, which may have changed. Until it has them it is not served.
+    /// Looks for the ring's parts in memory, which may have changed. Until it finds them, the ring is not served.
     ///
     /// # Errors
-    /// Where they are not there.
+    /// A part lies outside of the memory.
     pub fn find(&mut self, memory: &Memory) -> Result<(), RingError> {
         self.is_placed = false;
         let outside = || RingError::Place("outside of its memory");
@@ -252,16 +255,17 @@ impl Ring {
         Ok(())
     }
 
-    /// A region of memory has come or gone, and perhaps its parts with it.
+    /// Reacts to a region of memory that was added or removed, which may contain parts of the ring.
     pub fn follow(&mut self, memory: &Memory) {
         self.is_placed = self.is_placed && self.queue.is_valid(memory.map());
         if !self.is_placed {
-            // It is looked for again with the next region.
+            // If this fails, the next added region causes another attempt.
             let _ = self.find(memory);
         }
     }
 
-    /// Ends serving it; gives the next request that would be looked at. Nothing of it is in flight any more.
+    /// Stops the ring; returns the index of the next request that would be taken. No request of the ring is in flight
+    /// any more.
     pub fn stop(&mut self) -> u16 {
         if self.is_started {
             self.base = self.queue.next_avail();
@@ -272,7 +276,7 @@ impl Ring {
         self.base
     }
 
-    /// The client has rung.
+    /// Reads the kick after the client has signalled it.
     pub fn kicked(&mut self) -> Result<(), RingError> {
         let Some(kick) = &self.kick else { return Ok(()) };
         match take_count(kick) {
@@ -285,7 +289,7 @@ impl Ring {
         }
     }
 
-    /// The next request. One with data only where there may be data.
+    /// Takes the next request; a request with data only if `may_be_data`.
     pub fn next(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -309,7 +313,7 @@ impl Ring {
         self.taken[usize::from(head)] = true;
         self.in_flight += 1;
         if again.is_some() {
-            // It is noted already, and keeps its place among the others.
+            // The record already contains the request, with its place in the order.
             self.again.pop_front();
         } else if let Some(inflight) = inflight {
             inflight.begin(self.index, head, self.counter);
@@ -320,7 +324,7 @@ impl Ring {
 
     fn next_available(&mut self, memory: &GuestMemoryMmap) -> Result<Option<u16>, RingError> {
         self.queue.disable_notification(memory)?;
-        // Once more where a request came just before kicks were asked for again.
+        // A second attempt, since a request may arrive just before kicks are enabled again.
         for _ in 0..2 {
             if let Some(chain) = self.queue.iter(memory)?.next() {
                 return Ok(Some(chain.head_index()));
@@ -333,7 +337,7 @@ impl Ring {
         Err(RingError::Back)
     }
 
-    /// Returns a request to the driver.
+    /// Returns a completed request to the driver.
     pub fn complete(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -353,7 +357,7 @@ impl Ring {
         Ok(())
     }
 
-    /// A request ends without an answer: the next server is asked for it again.
+    /// Ends a request without an answer: the client submits it to the next server again.
     pub fn forget(&mut self, head: u16) {
         if let Some(taken) = self.taken.get_mut(usize::from(head)) {
             *taken = false;
@@ -361,7 +365,7 @@ impl Ring {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Tells the client of what was returned, where it wants to know.
+    /// Signals the client about returned requests, if the client wants that.
     pub fn notify(&mut self, memory: &GuestMemoryMmap) -> Result<(), RingError> {
         if self.is_placed && std::mem::take(&mut self.has_used) && self.queue.needs_notification(memory)? {
             self.ring();
@@ -371,8 +375,10 @@ impl Ring {
 
     fn ring(&self) {
         if let Some(call) = &self.call {
-            // Full, it tells all the same. That it does not block belongs to the open file, which the client has too and may change: a full one
-            // would keep us for ever then. One that fills it between these two calls still does so (docs/operating.md).
+            // A full eventfd is readable all the same, so that nothing is lost if this write does not happen. Whether
+            // a write blocks is a flag of the open file, which the client also holds and may change: writing to a
+            // full eventfd could then block for ever. A client that fills it between these two calls still achieves
+            // that (docs/operating.md).
             if is_ready(call, PollFlags::OUT) {
                 let _ = rustix::io::write(call, &1u64.to_ne_bytes());
             }
@@ -405,7 +411,7 @@ mod tests {
         assert!(ring.is_pending);
     }
 
-    /// A client that made its event one that blocks, and full or empty, kept the export's thread for good.
+    /// A client that made its eventfds blocking, and one full or empty, blocked the export's thread for good.
     #[test]
     fn regression_an_event_that_was_made_to_block_does_not() {
         let (send, done) = std::sync::mpsc::channel();

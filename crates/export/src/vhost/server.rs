@@ -1,4 +1,4 @@
-//! The thread: a socket where one client at a time may be, and what that client and the server have for each other.
+//! The export's thread: a socket that admits one client at a time, and the loop that serves this client.
 
 use super::VhostError;
 use super::client::{Device, IN_FLIGHT_MAX, wait};
@@ -18,46 +18,47 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::{BackendReqHandler, Error as ProtocolError};
 
-/// How long a client may take for the rest of a message, or for taking an answer.
+/// How long a client may take to send the rest of a message, or to read an answer.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
-/// The same, to wait for.
+/// The same limit, as a timeout for poll(2).
 const ANSWER_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// Of a message's header.
+/// Length of a message's header.
 const HEADER_BYTES: usize = 12;
-/// What happened and nobody asked for; more is dropped.
+/// Most events that `take_events` has not yet returned; further ones are dropped.
 const EVENTS_MAX: usize = 64;
-/// How long threads may take to end.
+/// How long the threads of all devices may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// After a failure of the socket itself.
+/// Pause after the system failed to accept a client.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The next client is let in so long after one was sent away, which would most often be the same one.
+/// Pause after a client was sent away and before the next one is accepted, which would most often be the same client.
 const SENT_AWAY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Which device a server wants.
+/// The device that a caller wants to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The socket.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// Name of the export, which guests see as the device's serial number, as far as 20 bytes go.
+    /// Name of the export, whose first 20 bytes guests see as the device's serial number.
     pub name: String,
-    /// Of the export.
+    /// Size of the export.
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Whether the socket is made for this user only, until the owner gives it a mode.
+    /// Whether only this user may connect to the socket, until the owner sets another mode.
     pub private: bool,
 }
 
-/// What happened to a device's clients.
+/// An event about a device's clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VhostEvent {
-    /// One is there.
+    /// A client was accepted.
     Opened(Peer),
-    /// It has gone; with a reason where it was sent away.
+    /// The client's connection ended; with a reason if the server sent it away.
     Closed(Peer, Option<String>),
-    /// Another one came while one was there.
+    /// Another client connected while one was served, and was refused.
     Refused(Peer),
-    /// Somebody waits to be let in and cannot, such as for want of descriptors. It is tried again each second.
+    /// A client waits to be accepted, but the system refuses, for example because no descriptors are left. The server
+    /// tries again each second.
     NotAccepted(Errno),
 }
 
@@ -77,7 +78,7 @@ impl Events {
     }
 }
 
-/// A device being served, for whom it interests. The device itself is behind the door.
+/// A device being served, for its owner. The server's side of it is the door.
 #[derive(Debug)]
 pub struct Vhost {
     events: Events,
@@ -86,10 +87,10 @@ pub struct Vhost {
 }
 
 impl Vhost {
-    /// Listens, and begins to serve once the door is attached.
+    /// Listens on the socket, and starts to serve once the door is attached.
     ///
     /// # Errors
-    /// Where the socket is in use, or the system refuses.
+    /// The socket is in use, or the system refuses.
     pub fn open(wanted: &Wanted) -> Result<(Self, Door), VhostError> {
         let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false, wanted.private)?;
         let (door, side) = open_door(IN_FLIGHT_MAX)?;
@@ -103,16 +104,16 @@ impl Vhost {
         Ok((Self { events, watchdog, thread }, door))
     }
 
-    /// What has happened since this was asked last. To be asked about each second: here a client that keeps its thread waiting is
-    /// sent away, too.
+    /// Returns the events since the last call, oldest first. The owner should call this each second, since it also
+    /// runs the watchdog, which sends away a client that keeps its thread waiting.
     #[must_use]
     pub fn take_events(&self) -> Vec<VhostEvent> {
         self.watchdog.look();
         self.events.locked().drain(..).collect()
     }
 
-    /// Waits until the thread has ended, for which the door must have gone. Whether it did in time, which runs since that instant: of
-    /// several devices each needs no time of its own.
+    /// Waits until the thread has ended, for which the door must have been dropped. Returns whether it ended within 5
+    /// s of `since`: several devices share one time limit.
     #[must_use]
     pub fn has_ended(&self, since: Instant) -> bool {
         while !self.thread.is_finished() {
@@ -126,11 +127,11 @@ impl Vhost {
     }
 }
 
-/// Why a client is not served any longer.
+/// Why the server stops serving a client.
 enum End {
-    /// It has gone.
+    /// The client closed the connection.
     Gone,
-    /// It was sent away.
+    /// The server sends the client away, for this reason.
     Refused(String),
     /// The server stops.
     Stopping,
@@ -145,7 +146,7 @@ impl From<Errno> for End {
 struct Server {
     /// `None` once the server stops.
     listener: RefCell<Option<Listener>>,
-    /// Nobody is let in before that, as the system could not.
+    /// No client is accepted before this instant, because the system refused to accept one.
     paused_until: Cell<Option<Instant>>,
     device: Arc<Mutex<Device>>,
     events: Events,
@@ -162,7 +163,7 @@ impl Server {
     }
 
     fn device(&self) -> MutexGuard<'_, Device> {
-        // The thread has it for itself; the crate that reads messages wants it shared.
+        // Only this thread locks the device; the crate that parses messages requires a mutex.
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +176,7 @@ impl Server {
             let end = self.serve(stream);
             let mut device = self.device();
             device.forget_client();
-            // What it had in flight must not end under its successor.
+            // Requests in flight must not complete during the next client's connection.
             let _ = device.drain(None);
             device.side().set_peer(None);
             drop(device);
@@ -189,11 +190,11 @@ impl Server {
         }
     }
 
-    /// Waits for a client; `None` where the server has gone.
+    /// Waits for a client, and accepts it no earlier than `not_before`; `None` if the server has gone.
     fn next_client(&self, not_before: Instant) -> Option<UnixStream> {
         loop {
             let mut device = self.device();
-            // No client, so no ring that could be broken.
+            // Without a client no ring is set up, so that no ring can be broken.
             let _ = device.turn();
             if device.side().is_closed() {
                 return None;
@@ -216,7 +217,7 @@ impl Server {
         }
     }
 
-    /// How long nobody is let in.
+    /// How much longer no client is accepted.
     fn pause(&self) -> Duration {
         self.paused_until.get().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
@@ -225,7 +226,7 @@ impl Server {
         self.listener.borrow().as_ref().map(|listener| listener.socket.as_raw_fd())
     }
 
-    /// Machines that come from now on find nobody, and look again, rather than wait for an answer.
+    /// Closes the socket: machines that connect from now on fail and try again, rather than wait for an answer.
     fn stop_listening(&self) {
         drop(self.listener.take());
     }
@@ -236,7 +237,8 @@ impl Server {
             Ok(socket) => Some(UnixStream::from(socket)),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => None,
             Err(why) => {
-                // Such as no descriptors left: it is tried again, but not at once. Whoever is served does not wait for that.
+                // For example no descriptors are left: the server tries again, but not at once. The client being
+                // served does not wait for this.
                 self.events.push(VhostEvent::NotAccepted(why));
                 self.paused_until.set(Some(Instant::now() + PAUSE));
                 None
@@ -265,7 +267,7 @@ impl Server {
         end
     }
 
-    /// Does what there is to do, and waits where there was nothing.
+    /// Performs the work that is ready, and waits if there was none.
     fn step(&self, stream: &UnixStream, messages: &mut BackendReqHandler<Mutex<Device>>) -> Result<(), End> {
         let mut device = self.device();
         let has_moved = device.turn().map_err(|why| End::Refused(why.to_string()))?;
@@ -316,9 +318,9 @@ impl Server {
         if !is_message(stream)? {
             return Err(End::Gone);
         }
-        // A socket that can be written has room for some 100 KiB; no answer has more than a few.
+        // A writable socket has room for some 100 KiB; no answer has more than a few.
         let begun = Instant::now();
-        // Again where a signal ended the wait.
+        // A signal may have ended the wait: it is repeated.
         while !wait(&[(stream.as_raw_fd(), PollFlags::OUT)], Some(&ANSWER_LIMIT))?[0].contains(PollFlags::OUT) {
             if begun.elapsed() >= MESSAGE_LIMIT {
                 return Err(End::Refused("it takes no answers".to_owned()));
@@ -338,7 +340,8 @@ impl Server {
     }
 }
 
-/// Whether a message begins; not where the client has gone. Half a header would be waited for without end.
+/// Whether a message has arrived; `false` if the client has gone. Half a header is an error, since the crate would
+/// wait for the rest without end.
 fn is_message(stream: &UnixStream) -> Result<bool, End> {
     let mut header = [0; HEADER_BYTES];
     match net::recv(stream, &mut header, RecvFlags::PEEK | RecvFlags::DONTWAIT) {

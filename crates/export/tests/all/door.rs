@@ -1,4 +1,4 @@
-//! Front ends on threads of their own, behind doors of a running server.
+//! Front ends on threads of their own, connected to a running server by doors.
 
 use crate::serving::*;
 use forebay_block::Buf;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const DISK_BYTES: u64 = 1 << 20;
 
-/// Sleeps until the server says something.
+/// Sleeps until the next event of the server.
 fn next(side: &mut DoorSide) -> Event {
     let begin = Instant::now();
     loop {
@@ -23,7 +23,7 @@ fn next(side: &mut DoorSide) -> Event {
         if side.may_sleep() {
             // SAFETY: the side owns the descriptor and lives longer than this call.
             let fd = unsafe { BorrowedFd::borrow_raw(side.fd()) };
-            // Longer than the server's tick, which must not be what wakes.
+            // Longer than the server's tick: the door must wake this thread, not the tick.
             let timeout = Timespec { tv_sec: 5, tv_nsec: 0 };
             poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&timeout)).unwrap();
         }
@@ -68,7 +68,7 @@ fn what_is_written_through_a_door_is_read_through_another_and_neither_waits_for_
             outcome => panic!("{outcome:?}"),
         }
     }
-    // 400 requests one after the other: at a tick of 50 ms each that were 20 s.
+    // 400 requests, one after another: if each waited for a tick of 50 ms, they would take 20 s.
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     let stats = serving.ask(|_, server| server.stats());
     assert_eq!(
@@ -121,7 +121,7 @@ fn a_removed_export_closes_its_doors_and_a_thread_that_ends_leaves_no_trace() {
     assert!(ask(&mut b, request(0, Op::Flush, 0, 0)).is_ok());
     b.push(request(1, Op::Flush, 0, 0)).unwrap();
     drop(b);
-    // The place is free for the next, whose tokens are not taken for those of the one before.
+    // The slot is free for the next front end, whose tokens are not confused with those of the front end before.
     let mut again = attached(&mut serving, 8, 1);
     assert!(ask(&mut again, request(1, Op::Flush, 0, 0)).is_ok());
     serving.stop_well();

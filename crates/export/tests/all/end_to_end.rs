@@ -1,4 +1,4 @@
-//! The server over real sockets, with a small client of our own.
+//! The server over real sockets, with the tests' small client.
 
 use crate::client::*;
 use crate::serving::{Serving, export};
@@ -56,7 +56,7 @@ fn two_disks<S: Read + Write>(connect: impl Fn() -> S) {
     assert_eq!(read_reply(&mut again, |_| 0).data, [1; 512], "every connection sees the same disk");
 }
 
-/// Payloads of every size survive, also those far larger than sockets and buffers.
+/// Payloads of every size arrive intact, including sizes far larger than sockets and buffers.
 #[test]
 fn large_and_small_payloads_arrive_whole() {
     for delay in [0, 3] {
@@ -92,7 +92,7 @@ fn large_and_small_payloads_arrive_whole() {
             assert_eq!(read_reply(&mut reader, |_| 0).error, 0);
         }
         let mut socket = writer.join().unwrap();
-        // All at once: more than the limit of bytes in flight, to a client that reads slowly.
+        // All at once: more than the limit of bytes in flight, for a client that reads slowly.
         for (i, size) in sizes.into_iter().enumerate() {
             socket.write_all(&request(Shape::Structured, READ, 0, i as u64, offsets[i], size, &[])).unwrap();
         }
@@ -118,11 +118,11 @@ fn a_hostile_client_loses_its_connection_and_nobody_else_anything() {
         vec![0xff; 100_000],
     ] {
         let mut socket = server.connect();
-        // The server may hang up before it has heard all.
+        // The server may close the connection before it has read everything.
         let _ = socket.write_all(&bytes);
         hostile.push(socket);
     }
-    // One stops in the middle of a payload and stays.
+    // One client stops in the middle of a payload and keeps the connection open.
     let mut staller = server.connect();
     open(&mut staller, "a", Shape::Structured);
     staller.write_all(&request(Shape::Structured, WRITE, 0, 1, 0, 65536, &[1; 100])).unwrap();
@@ -162,7 +162,7 @@ fn limits_the_clients_and_drops_those_that_choose_nothing() {
     let mut server = Serving::start("limits", config, vec![export("a", 1, MIB)], false);
     let mut good = server.connect();
     open(&mut good, "a", Shape::Structured);
-    // Two on their way to the last place.
+    // Two clients that compete for the last place.
     let (mut second, mut third) = (server.connect(), server.connect());
     read_greeting(&mut third);
     open(&mut second, "a", Shape::Structured);
@@ -174,7 +174,7 @@ fn limits_the_clients_and_drops_those_that_choose_nothing() {
     while server.ask(|_, server| server.stats().connections) > 1 {}
     assert_eq!(server.ask(|_, server| server.stats().clients_at_refusal), 2, "though one has left since");
     let since = Instant::now();
-    // One says nothing, the other talks and talks.
+    // One client sends nothing, the other sends options without end.
     let (mut silent, mut talker) = (server.connect(), server.connect());
     let mut talk = 3u32.to_be_bytes().to_vec();
     talk.extend(option(OPT_LIST, &[]));
@@ -220,7 +220,7 @@ fn a_clean_stop_answers_flushes_and_makes_room_for_a_successor() {
     }
     while server.ask(|_, server| server.stats().in_flight) < 8 {}
     let path = server.socket().to_owned();
-    // Not before: on a busy machine the first would be over when the last comes.
+    // Only now: on a busy machine the first request would be complete before the last one arrives.
     server.ask(|backend, server| {
         backend.release_after(5000);
         server.stop();
@@ -254,7 +254,7 @@ fn a_stop_does_not_wait_for_ever() {
     assert!(matches!(result, Err(ServerError::StopTimedOut { requests: 1, .. })), "{result:?}");
 }
 
-/// A client that read none of its answers kept a stop waiting for all of its 30 s.
+/// A client that read none of its answers delayed a stop for all of its 30 s.
 #[test]
 fn regression_a_stop_waits_for_clients_that_read_and_not_for_those_that_do_not() {
     let mut server = Serving::start("unread", ServerConfig::default(), vec![export("a", 1, MIB)], false);
@@ -264,12 +264,13 @@ fn regression_a_stop_waits_for_clients_that_read_and_not_for_those_that_do_not()
         open(socket, "a", Shape::Structured);
         let all: Vec<u8> = (0..24).flat_map(|i| request(Shape::Structured, READ, 0, i, 0, MIB, &[])).collect();
         socket.write_all(&all).unwrap();
-        // All were heard: they came in one piece.
+        // The server has received all requests: they arrived in one piece.
         socket.read_exact(&mut [0]).unwrap();
     }
     let begun = Instant::now();
     server.ask(|_, server| server.stop());
-    // Slower than a client that takes nothing may be silent: at 3 s the stop still has answers for this one.
+    // Slower than the time for which a client that reads nothing is kept: after 3 s the stopping server still has
+    // answers for this client.
     let mut taken = 0;
     let mut part = vec![0; 1 << 20];
     loop {
@@ -289,7 +290,8 @@ fn regression_a_stop_waits_for_clients_that_read_and_not_for_those_that_do_not()
     assert!(reasons.iter().any(|why| why == "the server stopped"), "{reasons:?}");
 }
 
-/// An address that was listened at after a stop had begun let in clients that did not hear of it, whose last writes no flush covered.
+/// An address at which the server began to listen after a stop had begun admitted clients that did not learn of the
+/// stop, and no flush covered their last writes.
 #[test]
 fn regression_nobody_is_let_in_anew_once_the_server_stops() {
     let mut server = Serving::start("anew", ServerConfig::default(), vec![export("a", 1, MIB)], false);
@@ -302,7 +304,7 @@ fn regression_nobody_is_let_in_anew_once_the_server_stops() {
     server.ended().0.unwrap();
 }
 
-/// More connections than are waited for by poll(2): the others are served through epoll.
+/// More connections than the server waits for by poll(2): epoll serves the others.
 #[test]
 fn many_connections_are_all_served() {
     for poll_ns in [0, 50_000] {
@@ -322,7 +324,7 @@ fn many_connections_are_all_served() {
                 let reply = read_reply(socket, |_| 0);
                 assert_eq!((reply.cookie, reply.error), (i as u64, 0));
             }
-            // Connections come and go between.
+            // Connections end and begin in between.
             let place = round as usize * 2;
             sockets[place] = server.connect();
             open(&mut sockets[place], "a", Shape::Structured);

@@ -1,11 +1,12 @@
-//! How long a client's reads take while others shake hands in TLS without end. Not for a check of each change, since it measures
-//! time; on a quiet machine:
+//! Measures how long a client's reads take while others perform TLS handshakes without end. Ignored by default, since
+//! it measures time; on a quiet machine:
 //!
 //!     cargo test --release -p forebay-export --test all flood -- --ignored --nocapture
 //!
-//! The flood comes from threads of this process that are nicer than the others, as if it came from other machines. What it takes
-//! of this machine's processors all the same is in the comparison: the same flood at a second server. Where the machine is not
-//! quiet, run the built program by `chrt -f 10`, which counts for all but the flood.
+//! The flood comes from threads of this process with a lower priority than the others, as if it came from other
+//! machines. The comparison accounts for the processor time that it takes on this machine all the same: the same
+//! flood is sent to a second server. If the machine is not quiet, run the built program by `chrt -f 10`, which
+//! applies to everything but the flood.
 
 use crate::certificates::{Issued, issue, issue_for};
 use crate::client::*;
@@ -29,7 +30,7 @@ struct World {
     client: SslContext,
 }
 
-/// A server whose key is of RSA with 2,048 bits, the slowest that is common.
+/// A server with an RSA key of 2,048 bits, the slowest kind in common use.
 fn world(name: &str) -> World {
     let authority = issue("authority", None, YEAR);
     let rsa = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
@@ -89,22 +90,23 @@ fn reads(world: &World) -> Vec<Duration> {
         stream.write_all(&request(Shape::Simple, READ, 0, 1, 0, 4096, &[])).unwrap();
         assert_eq!(read_reply(&mut stream, |_| 4096).data.len(), 4096);
         latencies.push(at.elapsed());
-        // Reads on their own: some in a thousand a second, as of a database that waits for each.
+        // Single reads: a few thousand a second at most, as from a database that waits for each.
         std::thread::sleep(Duration::from_micros(200));
     }
     latencies.sort_unstable();
     latencies
 }
 
-/// Has this thread run where no other wants to, whatever the process was begun with.
+/// Lets this thread run only when no other wants to, whichever scheduling the process was started with.
 fn yield_to_all() {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the system reads from a place of this function.
+    // SAFETY: the system reads from a local variable of this function.
     assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) }, 0);
     rustix::process::setpriority_process(None, 19).unwrap();
 }
 
-/// The same while others shake hands with a server, which may be the one that is read from. Also: how many handshakes there were.
+/// The same while others perform handshakes with a server, possibly the one that is read from. Also returns the
+/// number of handshakes.
 fn reads_in_flood(world: &World, flooded: &World) -> (Vec<Duration>, u64) {
     let (is_over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let threads: Vec<_> = (0..FLOODING_THREADS)

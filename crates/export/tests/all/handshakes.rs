@@ -1,4 +1,4 @@
-//! Clients that connect and never come to choose an export, in numbers: they must not keep others out.
+//! Many clients that connect and never choose an export: they must not keep others out.
 
 use crate::client::*;
 use crate::serving::{Serving, export};
@@ -24,7 +24,7 @@ fn open(socket: &mut (impl Read + Write)) {
     assert_eq!(read_reply(socket, |_| 0).error, 0);
 }
 
-/// A connection from one of the addresses of this machine: all of 127/8 are.
+/// A connection from 127.0.0.`last`: all addresses of 127/8 are this machine's.
 fn from(last: u8, server: &Serving) -> TcpStream {
     let Listen::Tcp(SocketAddr::V4(address)) = server.address else { panic!("not IPv4") };
     let local = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 0);
@@ -49,7 +49,7 @@ fn unfinished_handshakes_on_a_unix_socket_keep_nobody_out() {
     let mut server = serving("handshakes-unix", 2, false);
     let mut silent: Vec<UnixStream> = Vec::new();
     for round in 0..10 {
-        // Within a second, many times as many as there are places.
+        // Within a second, many times as many connections as there are places.
         silent.extend((0..20).map(|_| server.connect()));
         open(&mut server.connect());
         assert!(round > 0 || server.ask(|_, server| server.stats().refused) == 0);
@@ -57,7 +57,7 @@ fn unfinished_handshakes_on_a_unix_socket_keep_nobody_out() {
     assert!(is_closed(&mut silent[0]), "the oldest gave way");
     assert!(server.end().starts_with("it gave way to a new connection"));
     assert_eq!(server.ask(|_, server| server.stats().refused), 0);
-    // All places of clients are free for clients, however many shake hands.
+    // Clients in the handshake, however many, take no places of admitted clients.
     let (mut one, mut two) = (server.connect(), server.connect());
     open(&mut one);
     open(&mut two);
@@ -70,7 +70,7 @@ fn unfinished_handshakes_on_a_unix_socket_keep_nobody_out() {
 #[test]
 fn unfinished_handshakes_of_one_address_take_no_place_of_another() {
     let mut server = serving("handshakes-tcp", 2, true);
-    // One that is slow, and older than all that follows.
+    // A slow client, older than all that follow.
     let mut slow = from(1, &server);
     read_greeting(&mut slow);
     let silent: Vec<TcpStream> = (0..100).map(|_| from(2, &server)).collect();
@@ -99,8 +99,8 @@ fn who_shakes_hands_by_tcp_takes_no_place_of_unix_sockets() {
     server.stop_well();
 }
 
-/// A request behind the choice of an export, by a client for which there was no place any more, was in flight for ever: its place was
-/// lost, and no stop was clean again.
+/// A request that followed the choice of an export, from a client for which there was no place any more, stayed in
+/// flight for ever: its place was lost, and no later stop was clean.
 #[test]
 fn a_request_of_a_client_that_is_refused_is_over() {
     let mut server = serving("handshakes-refused", 1, false);

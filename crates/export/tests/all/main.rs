@@ -1,6 +1,7 @@
-//! Sessions without sockets, servers with them, front ends and real clients: one program, so that what they share is built once.
+//! Sessions without sockets, servers with sockets, front ends and real clients: one program, so that the code they
+//! share is built once.
 
-// Here a panic is the finding.
+// In tests a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! The clients that people use, against a server over memory: libnbd's tools, QEMU's and fio.
+//! Common NBD clients against a server over memory: libnbd's tools, QEMU's and fio.
 
 use crate::serving::{Serving, export};
 use forebay_block::{ClassId, DiskId};
@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 
 const MIB: u64 = 1 << 20;
 
-/// Runs a tool to its end. A tool that is missing is a failure: these tests are the proof that clients work.
+/// Runs a tool to its end. A missing tool is a failure: these tests are the evidence that real clients work.
 fn run(program: &str, args: &[&str]) -> Output {
-    // nbdsh runs whatever `python3` comes first; only the system's has libnbd's module.
+    // nbdsh runs the first `python3` in the path; only the system's has libnbd's module.
     let path = format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default());
     match Command::new(program).args(args).env("PATH", path).output() {
         Ok(output) => output,
@@ -31,7 +31,7 @@ fn serve(name: &str, size_bytes: u64) -> Serving {
     Serving::start(name, ServerConfig::default(), vec![export("disk", 1, size_bytes)], false)
 }
 
-/// A file of data with holes and zeros between.
+/// Writes a file of data with holes and zeros in between.
 fn write_image(path: &Path, size_bytes: u64) {
     let mut bytes = vec![0u8; size_bytes as usize];
     let mut state = 0x2545_f491_4f6c_dd1du64;
@@ -210,7 +210,7 @@ h.shutdown()
     server.stop_well();
 }
 
-/// Old ways to connect: no GO, no structured replies.
+/// Older ways to connect: without GO, without structured replies.
 #[test]
 fn nbdsh_speaks_the_older_dialects() {
     let mut server = serve("dialects", MIB);

@@ -1,4 +1,4 @@
-//! The protocol by bytes, without sockets.
+//! The protocol as bytes, without sockets.
 
 use crate::client::*;
 use forebay_block::{ClassId, DiskId};
@@ -50,7 +50,7 @@ impl World {
         world
     }
 
-    /// Feeds bytes, lets the backend answer, keeps what the server says.
+    /// Feeds bytes, lets the backend answer, and keeps the bytes that the server sends.
     fn say(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let mut left = bytes;
         loop {
@@ -187,7 +187,7 @@ fn stopping_is_reported_to_requests_and_options() {
     let mut world = World::opened(Shape::Structured);
     world.session.begin_shutdown();
     assert_eq!(world.ask(Shape::Structured, WRITE, 0, 0, 512, &[1; 512]).error, 108);
-    // Also to a write whose payload was still on its way.
+    // Also to a write whose payload has not yet arrived in full.
     let mut world = World::opened(Shape::Structured);
     let write = request(Shape::Structured, WRITE, 0, 3, 0, 1024, &[1; 1024]);
     world.say(&write[..600]).unwrap();
@@ -201,7 +201,7 @@ fn stopping_is_reported_to_requests_and_options() {
     assert_eq!(read_option_reply(&mut &world.written[18..]).kind, ERR_SHUTDOWN);
 }
 
-/// Sends options after the client flags and returns the last reply to each.
+/// Sends options after the client flags, and returns the replies to each.
 fn haggle(options: &[(u32, Vec<u8>)]) -> (World, Vec<Vec<OptionReply>>) {
     let mut world = World::new(SessionLimits::default());
     world.say(&3u32.to_be_bytes()).unwrap();
@@ -334,11 +334,12 @@ fn a_client_that_asks_too_much_is_held_back_and_loses_nothing() {
     assert!(out.is_empty());
     cookies.sort_unstable();
     assert_eq!(cookies, (0..40).collect::<Vec<_>>());
-    // One request larger than the limit is let in alone.
+    // One request larger than the limit is admitted alone.
     assert_eq!(world.ask(shape, READ, 0, 0, 65536, &[]).data.len(), 65536);
 }
 
-/// A thousand questions of 28 bytes for what is allocated were all taken, and each is answered with up to 32 KiB: beyond all limits of a connection.
+/// The server admitted a thousand block status requests of 28 bytes, each of which is answered with up to 32 KiB:
+/// beyond all limits of a connection.
 #[test]
 fn regression_answers_of_block_status_count_against_the_limit() {
     let limits = SessionLimits { in_flight_bytes_max: 128 << 10, ..SessionLimits::default() };
@@ -391,7 +392,7 @@ fn arbitrary_request() -> impl Strategy<Value = (u16, u16, u64, u64)> {
     (kind, flags, aligned, len)
 }
 
-/// All replies after the opening, by cookie: their order may differ, their content may not.
+/// All replies after the opening, by cookie: their order may vary, their content may not.
 fn replies(shape: Shape, written: &[u8], read_lens: &[usize]) -> BTreeMap<u64, Reply> {
     let mut out = written;
     read_opening(&mut out, shape);
@@ -407,7 +408,7 @@ fn replies(shape: Shape, written: &[u8], read_lens: &[usize]) -> BTreeMap<u64, R
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// However the network cuts the client's bytes, the server says the same.
+    /// However the network splits the client's bytes, the server's answers are the same.
     #[test]
     fn chunking_does_not_matter(
         shape in prop_oneof![Just(Shape::Simple), Just(Shape::Structured), Just(Shape::Extended)],
@@ -437,7 +438,7 @@ proptest! {
         prop_assert!(replies(shape, &whole.written, &lens) == replies(shape, &cut.written, &lens));
     }
 
-    /// Bytes from a hostile or broken client never panic, and never make the server keep much.
+    /// Bytes from a hostile or broken client never cause a panic, and never make the server keep much.
     #[test]
     fn random_bytes_never_panic(
         start in 0usize..4,

@@ -1,4 +1,4 @@
-//! What a session says before, at and after the change to TLS, byte by byte and without TLS itself.
+//! The bytes that a session sends before, at and after the switch to TLS, without TLS itself.
 
 use crate::client::*;
 use forebay_block::DiskId;
@@ -20,7 +20,7 @@ fn exports(table: &[(&str, TlsNeed, &[&str])]) -> Exports {
     exports
 }
 
-/// A session over TCP to which TLS is offered, past its greeting.
+/// A session over TCP to which the server offers TLS, after its greeting.
 fn offered() -> Session {
     let client = Client { network: true, security: Security::Offered };
     let mut session = Session::with(SessionLimits::default(), client);
@@ -30,7 +30,7 @@ fn offered() -> Session {
     session
 }
 
-/// Says something; what is answered.
+/// Passes bytes to the session; returns the bytes of its answer.
 fn say(session: &mut Session, exports: &Exports, bytes: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     assert_eq!(session.receive(bytes), bytes.len());
     assert!(session.next(exports)?.is_none());
@@ -95,7 +95,7 @@ fn where_all_is_for_tls_nothing_else_is_answered_before_it() {
     assert_eq!(kinds(&mut session, &exports, OPT_GO, &go_data("b", &[])), [ERR_UNKNOWN]);
     assert_eq!(kinds(&mut session, &exports, OPT_GO, &go_data("a", &[])), [3, ACK]);
     assert!(!session.in_handshake());
-    // That option cannot be refused.
+    // The protocol has no reply that refuses this option.
     let name = option(OPT_EXPORT_NAME, b"a");
     assert_eq!(say(&mut offered(), &exports, &name), Err(ProtocolError::NeedsTls));
 }
@@ -106,7 +106,7 @@ fn where_some_is_for_tls_the_rest_is_to_be_had_without() {
     let mut session = offered();
     assert_eq!(kinds(&mut session, &exports, OPT_LIST, &[]), [2, ACK]);
     assert_eq!(kinds(&mut session, &exports, OPT_INFO, &go_data("open", &[])), [3, ACK]);
-    // One that is not there is answered like one that needs TLS.
+    // A missing export gets the same answer as one that requires TLS.
     for name in ["secret", "nowhere"] {
         assert_eq!(kinds(&mut session, &exports, OPT_INFO, &go_data(name, &[])), [ERR_TLS_REQD], "{name}");
     }
@@ -130,7 +130,7 @@ fn what_was_agreed_in_the_clear_is_forgotten() {
     assert_eq!(kinds(&mut session, &exports, OPT_STRUCTURED, &[]), [ACK]);
     assert_eq!(kinds(&mut session, &exports, OPT_SET_META, &meta_data("disk", &["base:allocation"])), [4, ACK]);
     secure(&mut session, &exports, &[]);
-    // Contexts need structured replies, which are not agreed any more.
+    // Contexts require structured replies, whose negotiation STARTTLS has reset.
     let data = meta_data("disk", &["base:allocation"]);
     assert_eq!(kinds(&mut session, &exports, OPT_SET_META, &data), [ERR_INVALID]);
     assert_eq!(kinds(&mut session, &exports, OPT_GO, &go_data("disk", &[])), [3, ACK]);
@@ -138,7 +138,8 @@ fn what_was_agreed_in_the_clear_is_forgotten() {
     assert_eq!(answer[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 22], "a simple reply: EINVAL");
 }
 
-/// CVE-2021-3716 and its like: options put behind STARTTLS by somebody on the way must not count once TLS is there.
+/// CVE-2021-3716 and similar: options that an attacker on the path inserts after STARTTLS must not count once TLS is
+/// active.
 #[test]
 fn what_follows_starttls_in_the_clear_is_no_option() {
     let exports = exports(&[("disk", TlsNeed::Never, &[])]);

@@ -1,4 +1,5 @@
-//! TLS against the running server, with OpenSSL as the client: data through it, who is let in, and what hostile clients try.
+//! TLS with the running server, and OpenSSL as the client: data transfer, admission of clients, and attacks by
+//! hostile clients.
 
 use crate::certificates::{Issued, issue};
 use crate::client::*;
@@ -12,7 +13,7 @@ use std::time::Duration;
 const YEAR: (i64, i64) = (-60, 365 * 86_400);
 const ALICES_KEY: [u8; 32] = [7; 32];
 
-/// A server that asks for TLS, with its authority and keys for alice and carol.
+/// A server that requires TLS, with its authority and keys for alice and carol.
 struct World {
     serving: Serving,
     authority: Issued,
@@ -56,7 +57,7 @@ impl World {
         Self { serving, authority }
     }
 
-    /// A connection that is past the answer to STARTTLS.
+    /// A connection after the answer to STARTTLS.
     fn started(&self) -> TcpStream {
         let Listen::Tcp(address) = self.serving.address else { panic!("not TCP") };
         let mut socket = TcpStream::connect(address).unwrap();
@@ -74,7 +75,8 @@ impl World {
         builder
     }
 
-    /// Shakes hands and asks for an export; what the server answers. In TLS 1.3 a client learns of a refusal only then.
+    /// Performs the handshake and requests an export; returns the server's reply. In TLS 1.3 a client learns of a
+    /// refusal only then.
     fn go(&self, client: SslContextBuilder, export: &str) -> Result<(SslStream<TcpStream>, u32), String> {
         let mut stream = SslStream::new(Ssl::new(&client.build()).unwrap(), self.started()).unwrap();
         stream.connect().map_err(|error| error.to_string())?;
@@ -111,7 +113,7 @@ fn with_key(mut builder: SslContextBuilder, identity: &'static str, key: [u8; 32
 
 #[test]
 fn data_goes_through_whole_also_where_the_client_is_held_back() {
-    // Four requests at a time: most of what the client sends waits within TLS, where no socket announces it.
+    // Four requests at a time: most of the client's bytes wait inside TLS, where no socket announces them.
     for requests_max in [4, 1024] {
         let session = SessionLimits { requests_max, in_flight_bytes_max: 1 << 20, ..SessionLimits::default() };
         let config = ServerConfig { session, ..ServerConfig::default() };
@@ -119,7 +121,7 @@ fn data_goes_through_whole_also_where_the_client_is_held_back() {
         let (mut stream, kind) = world.go(with_key(world.client(), "alice", ALICES_KEY), "disk").unwrap();
         assert_eq!(kind, ACK);
         let data: Vec<u8> = (0..16u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        // Short and long, sent without a look at the answers.
+        // Short and long requests, sent before the answers are read.
         let mut requests = Vec::new();
         let (mut at, mut count) = (0usize, 0u64);
         while at < data.len() {
@@ -140,11 +142,11 @@ fn data_goes_through_whole_also_where_the_client_is_held_back() {
             let at = (reply.cookie as usize) << 20;
             assert!(reply.error == 0 && reply.data[..] == data[at..at + (1 << 20)], "piece {}", reply.cookie);
         }
-        // Behind a long write little is taken in at once, so that the next payload goes straight where it belongs: the many
-        // short requests wait within TLS, and nothing more comes from the socket.
+        // After a long write the server reads little at once, so that the next payload goes straight to its place:
+        // the many short requests wait inside TLS, and nothing more comes from the socket.
         let mut burst = request(Shape::Simple, WRITE, 0, 0, 0, 32_768, &data[..32_768]);
         burst.extend((0..900).flat_map(|cookie| request(Shape::Simple, READ, 0, cookie, 0, 512, &[])));
-        // Written while the server is busy with this errand, so that it finds all of it at once.
+        // Written while the server runs this errand, so that it finds all requests at once.
         let mut stream = world.serving.ask(move |_, _| {
             stream.write_all(&burst).unwrap();
             stream
@@ -154,7 +156,7 @@ fn data_goes_through_whole_also_where_the_client_is_held_back() {
             assert_eq!(read_reply(&mut stream, |_| 512).data, data[..512]);
         }
         stream.write_all(&request(Shape::Simple, DISC, 0, 0, 0, 0, &[])).unwrap();
-        // The end is said in TLS: without it this would be an error.
+        // The server closes TLS properly: without that this read would fail.
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         assert_eq!(world.serving.end(), "closed by the client");
         world.serving.stop_well();
@@ -175,8 +177,8 @@ fn names_decide_what_a_client_sees() {
         assert_eq!(world.kind(bob(), export), by_bob, "bob, {export}");
         assert_eq!(world.kind(carol(), export), by_carol, "carol, {export}");
     }
-    // Naming alice's identity without a session made from her key gives none of her permissions: OpenSSL binds keys to
-    // SHA-256, so with this suite alone the server looks the identity up and then goes on with the certificate.
+    // Naming alice's identity without a session made from her key gives none of her permissions: OpenSSL binds keys
+    // to SHA-256, so with this suite alone the server looks the identity up and then continues with the certificate.
     for key in [ALICES_KEY, [9; 32]] {
         let claims = || {
             let mut client = with_key(bob(), "alice", key);
@@ -212,7 +214,7 @@ fn who_proves_nothing_is_refused_with_a_reason() {
         let end = world.serving.end();
         assert!(end.starts_with("the TLS handshake failed: ") && end.contains(reason), "{reason}: {end}");
     }
-    // A client that does not know the server's authority.
+    // A client that does not trust the server's authority.
     let mut distrustful = SslContext::builder(SslMethod::tls_client()).unwrap();
     distrustful.set_verify(SslVerifyMode::PEER);
     assert!(world.go(distrustful, "disk").is_err());
@@ -227,16 +229,16 @@ fn what_is_no_tls_ends_the_connection_and_nothing_else() {
     let bob = issue("bob", Some(&world.authority), YEAR);
     let (mut faithful, _) = world.go(with_certificate(world.client(), &bob), "disk").unwrap();
     let is_gone = |mut socket: TcpStream| socket.read_to_end(&mut Vec::new()).is_ok_and(|count| count < 64);
-    // Options that go on in the clear; a record of absurd length; a megabyte of nothing.
+    // Options that continue in cleartext; a record with an absurd length; a megabyte of zeros.
     let huge = [&[22u8, 3, 1, 0xff, 0xff][..], &[0; 70_000]].concat();
     for garbage in [option(OPT_GO, &go_data("disk", &[])), vec![0xff; 9], huge, vec![0; 1 << 20]] {
         let mut socket = world.started();
-        // It may be gone before all is written.
+        // The server may close the connection before everything is written.
         let _ = socket.write_all(&garbage);
         drop(socket);
         assert!(world.serving.end().starts_with("the TLS handshake failed: "));
     }
-    // The same behind STARTTLS in one message, before the answer.
+    // The same garbage in one message with STARTTLS, before the answer.
     let Listen::Tcp(address) = world.serving.address else { panic!("not TCP") };
     let mut eager = TcpStream::connect(address).unwrap();
     let behind = option(OPT_GO, &go_data("disk", &[]));
@@ -245,12 +247,12 @@ fn what_is_no_tls_ends_the_connection_and_nothing_else() {
     assert_eq!(read_option_reply(&mut eager).kind, ACK);
     assert!(is_gone(eager));
     assert!(world.serving.end().starts_with("the TLS handshake failed: "));
-    // After a handshake: what is changed on the way.
+    // After a handshake: bytes changed in transit.
     let (mut broken, _) = world.go(with_certificate(world.client(), &bob), "disk").unwrap();
     broken.get_mut().write_all(&[23, 3, 3, 0, 40].iter().chain(&[5; 40]).copied().collect::<Vec<u8>>()).unwrap();
     let end = world.serving.end();
     assert!(end.starts_with("TLS failed: "), "{end}");
-    // Half a handshake, and none at all, wait as long as any other client may.
+    // Half a handshake, or none at all, may take as long as the handshake of any other client.
     let mut half = world.started();
     half.write_all(&[22, 3, 1, 1, 0, 1, 0, 0]).unwrap();
     let silent = world.started();

@@ -1,4 +1,4 @@
-//! A backend whose completions are announced by a descriptor: the server sleeps meanwhile and wakes for them.
+//! A backend that announces completions by a descriptor: the server sleeps meanwhile, and wakes for them.
 
 use crate::client::*;
 use forebay_block::DiskId;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Hands requests to a thread that sends them back after a while, with a byte to wake the server.
+/// Passes requests to a thread, which returns them after a delay, with a byte that wakes the server.
 struct Distant {
     disks: MemoryBackend,
     away: std::sync::mpsc::Sender<Request>,

@@ -15,7 +15,8 @@ use vm_memory::{Bytes, GuestAddress};
 
 const USER: u64 = 0x7000_0000;
 const MEMORY_BYTES: u64 = 16 << 20;
-/// Parts of the first ring, which has room for rings of any size; those of the second one lie so far behind them.
+/// Addresses of the parts of the first ring, with room for rings of any size; the parts of the second ring lie
+/// `SECOND` bytes further on.
 const TABLE: u64 = 0;
 const AVAILABLE: u64 = 0x4000;
 const USED: u64 = 0x5000;
@@ -25,7 +26,7 @@ const STATUS: u64 = 0x20100;
 const DATA: u64 = 0x100_000;
 const ENTRIES: u16 = 8;
 
-/// A machine: its memory, and the file in which what is in flight is noted.
+/// A machine: its memory, and the file with its record of requests in flight.
 pub struct Machine {
     memory: File,
     inflight: File,
@@ -47,7 +48,7 @@ impl Machine {
         Self { memory, inflight, inflight_bytes, call, entries }
     }
 
-    /// A device that this machine uses, and the server's side of it.
+    /// Connects a device to this machine; returns it with the server's side of the door.
     pub fn connect(&self) -> (Device, Door) {
         let (door, side) = open_door(IN_FLIGHT_MAX).unwrap();
         let mut device = Device::new(side, "db", 1 << 20, false);
@@ -90,7 +91,7 @@ fn descriptor(device: &Device, index: u64, address: u64, len: u32, flags: u16, n
     put(device, TABLE + index * 16 + 14, &next.to_le_bytes());
 }
 
-/// A read of one sector, as the request of that number.
+/// Offers a read of one sector, as request `number`.
 pub fn offer_read(device: &Device, number: u16) {
     put(device, HEADER, &[0; 16]);
     descriptor(device, 0, HEADER, 16, 1, 1);
@@ -100,8 +101,8 @@ pub fn offer_read(device: &Device, number: u16) {
     put(device, AVAILABLE + 2, &(number + 1).to_le_bytes());
 }
 
-/// The first requests of a machine with rings of that size, which are as many as are said, all of one kind; they share their data
-/// and their status.
+/// Offers the first `count` requests of a machine with rings of `entries`, all of one kind; they share their data and
+/// their status.
 fn offer_many(device: &Device, entries: u16, count: u16, kind: u32, data_bytes: u32) {
     put(device, HEADER, &[0; 16]);
     put(device, HEADER, &kind.to_le_bytes());
@@ -116,7 +117,7 @@ fn offer_many(device: &Device, entries: u16, count: u16, kind: u32, data_bytes: 
     put(device, AVAILABLE + 2, &count.to_le_bytes());
 }
 
-/// A flush, the first request of the second ring.
+/// Offers a flush, the first request of the second ring.
 fn offer_flush(device: &Device) {
     let header = HEADER + 0x200;
     put(device, header, &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -172,7 +173,7 @@ fn the_next_server_does_again_what_the_one_before_did_not_answer() {
         device.turn().unwrap();
         let requests = received(&mut door);
         assert_eq!(requests.len(), 1, "once, and no more");
-        // It is stopping, too.
+        // The server is stopping, too.
         door.complete(requests[0].token, Err(RequestError::ShuttingDown));
         device.turn().unwrap();
         assert!(device.is_stopping() && used(&device) == 0);
@@ -227,7 +228,7 @@ fn broken_rings_are_errors() {
 fn a_flush_of_another_ring_passes_by_data_that_has_to_wait() {
     let machine = Machine::new();
     let (mut device, mut door) = machine.connect();
-    // Five of 7 MiB are more than 32 MiB.
+    // Five requests of 7 MiB exceed the limit of 32 MiB.
     offer_many(&device, ENTRIES, 6, 0, 7 << 20);
     device.turn().unwrap();
     let reads = received(&mut door);
@@ -267,7 +268,7 @@ fn a_busy_ring_does_not_keep_another_one_waiting() {
 fn a_turn_ends_though_requests_are_answered_at_once() {
     let machine = Machine::of(1024);
     let (mut device, _door) = machine.connect();
-    // Names, and what nobody knows.
+    // Requests for the name, and of an unknown kind.
     for (kind, data_bytes) in [(8, 20), (99, 20)] {
         offer_many(&device, 1024, 600, kind, data_bytes);
         let turns: Vec<u16> = (0..3).map(|_| (device.turn().unwrap(), used(&device)).1).collect();
@@ -283,7 +284,7 @@ fn what_was_in_flight_keeps_its_order_through_a_second_death() {
     offer_many(&device, ENTRIES, 3, 0, 512);
     device.turn().unwrap();
     drop(device);
-    // The second server dies after the first of them.
+    // The second server dies after the first of these requests.
     let (mut device, _door) = machine.connect();
     let memory = device.memory.clone();
     let next = device.rings[0].next(memory.map(), device.inflight.as_ref(), true).unwrap();
@@ -302,11 +303,11 @@ fn a_region_that_goes_and_comes_back_takes_its_rings_along() {
     device.remove_mem_region(&machine.region()).unwrap();
     assert!(device.rings[0].is_started() && !device.rings[0].is_served());
     assert!(!device.turn().unwrap());
-    // Another one does not help.
+    // Adding another region does not help.
     let other = VhostUserSingleMemoryRegion::new(1 << 32, 4096, 0x1000, 0);
     device.add_mem_region(&other, file(), None).unwrap();
     assert!(!device.rings[0].is_served());
-    // It may come back at another place of the guest.
+    // The region may return at another address of the guest.
     let back = VhostUserSingleMemoryRegion::new(1 << 30, MEMORY_BYTES, USER, 0);
     device.add_mem_region(&back, file(), None).unwrap();
     assert!(device.rings[0].is_served());

@@ -1,4 +1,4 @@
-//! The thread and its socket, with clients that do not behave.
+//! The thread and its socket, with misbehaving clients.
 
 use super::super::client::tests::{Machine, offer_read};
 use super::*;
@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
-/// `GET_FEATURES`, `SET_VRING_ERR`: code, flags (version 1), length of what follows.
+/// Headers of `GET_FEATURES` and `SET_VRING_ERR`: code, flags (version 1), length of the payload.
 const GET_FEATURES: [u8; HEADER_BYTES] = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
 const SET_VRING_ERR: [u8; HEADER_BYTES] = [14, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0];
 
@@ -30,7 +30,7 @@ fn open(path: &Path) -> (Vhost, Door) {
     Vhost::open(&wanted).unwrap()
 }
 
-/// Waits until a client was sent away: why.
+/// Waits until the server sends a client away; returns the reason.
 fn sent_away(vhost: &Vhost) -> String {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(20) {

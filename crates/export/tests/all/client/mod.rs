@@ -1,4 +1,5 @@
-//! Bytes of a small NBD client, for tests: built and read by hand, so that they check the server's own encoding.
+//! Messages of a small NBD client for tests, encoded and decoded here independently, to check the server's own
+//! encoding.
 #![allow(clippy::expect_used)]
 
 use std::io::Read;
@@ -52,7 +53,7 @@ pub fn meta_data(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// How a client negotiates.
+/// The kind of replies that a client negotiates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     Simple,
@@ -60,7 +61,7 @@ pub enum Shape {
     Extended,
 }
 
-/// Everything a client says to reach transmission on `export`.
+/// All bytes that a client sends to reach transmission on `export`.
 pub fn opening(export: &str, shape: Shape) -> Vec<u8> {
     let mut bytes = 3u32.to_be_bytes().to_vec();
     match shape {
@@ -126,7 +127,7 @@ pub fn read_option_reply(from: &mut impl Read) -> OptionReply {
     OptionReply { option, kind, data: take_vec(from, len) }
 }
 
-/// Replies to one option, up to and with the last.
+/// Reads the replies to one option, including the final one.
 pub fn read_option_replies(from: &mut impl Read) -> Vec<OptionReply> {
     let mut replies = Vec::new();
     loop {
@@ -153,7 +154,7 @@ pub fn read_opening(from: &mut impl Read, shape: Shape) -> (u64, u16) {
     (u64::from_be_bytes(*info[2..].first_chunk().unwrap()), u16::from_be_bytes(*info[10..].first_chunk().unwrap()))
 }
 
-/// An answer to a request, of whatever shape.
+/// An answer to a request, in any reply format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub cookie: u64,
@@ -161,11 +162,12 @@ pub struct Reply {
     pub message: String,
     pub error_offset: Option<u64>,
     pub data: Vec<u8>,
-    /// (context id, [(length, flags)]).
+    /// Block status: (context id, [(length, flags)]).
     pub status: Vec<(u32, Vec<(u64, u64)>)>,
 }
 
-/// Reads a whole answer. `read_len`: how much data a good simple reply with that cookie carries.
+/// Reads a whole answer. `read_len` returns how many bytes of data a successful simple reply with this cookie
+/// carries.
 pub fn read_reply(from: &mut impl Read, read_len: impl Fn(u64) -> usize) -> Reply {
     let mut reply = Reply::default();
     loop {

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// What a test asks of the running server.
+/// A function that a test has the server's thread run.
 pub type Errand = Box<dyn FnOnce(&mut MemoryBackend, &mut ServerControl<'_>) + Send>;
 
-/// Runs errands when its socket says so.
+/// Runs errands when their socket becomes readable.
 struct Errands {
     bell: UnixStream,
     errands: mpsc::Receiver<Errand>,
@@ -40,7 +40,7 @@ impl Hooks<MemoryBackend> for Errands {
     fn tick(&mut self, _now_ns: u64, _backend: &mut MemoryBackend, _server: &mut ServerControl<'_>) {}
 
     fn closed(&mut self, reason: &CloseReason, _peer: Peer) {
-        // Most tests do not ask.
+        // Most tests do not receive this.
         let _ = self.ends.send(reason.to_string());
     }
 }
@@ -119,12 +119,12 @@ impl Serving {
         socket
     }
 
-    /// Why the next connection ended that has.
+    /// Waits until the next connection ends; returns the reason.
     pub fn end(&self) -> String {
         self.ends.recv_timeout(std::time::Duration::from_secs(20)).expect("no connection ended")
     }
 
-    /// Has the server run something and returns what it returns.
+    /// Has the server's thread run a function, and returns its result.
     pub fn ask<T: Send + 'static>(
         &mut self,
         errand: impl FnOnce(&mut MemoryBackend, &mut ServerControl<'_>) -> T + Send + 'static,
@@ -139,7 +139,7 @@ impl Serving {
         answered.recv().unwrap()
     }
 
-    /// Stops cleanly and returns the result of the run and the backend.
+    /// Stops cleanly; returns the result of the run, and the backend.
     pub fn stop(&mut self) -> (Result<(), ServerError>, MemoryBackend) {
         self.ask(|_, server| server.stop());
         self.ended()
@@ -152,7 +152,7 @@ impl Serving {
         ended
     }
 
-    /// As [`Serving::stop`], for servers that must end well; returns the flushes carried out.
+    /// Like [`Serving::stop`], for servers that must end without an error; returns the number of flushes performed.
     pub fn stop_well(&mut self) -> u64 {
         let (result, backend) = self.stop();
         result.unwrap();
