@@ -1,5 +1,5 @@
-//! Which data is written together, which band is collected next, and which blocks have copies on a faster tier: pure
-//! policies, and a log of bands in memory that says what each of them costs.
+//! Policies without I/O: which blocks are written together, which band is collected next, and which blocks have
+//! copies on a faster tier; and a log of bands in memory that measures the cost of each grouping policy.
 //!
 //! Time is counted in blocks that hosts wrote.
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! A log of bands in memory: what is valid where, and what collection moves.
+//! A log of bands in memory: which blocks are valid where, and which blocks collection moves.
 
 use crate::grouping::{Collected, Grouping, Move, Placed, Version, Write};
 use crate::victim::{Candidate, Choice};
 
-/// The place of a block that is not valid. Others are the number of a band and of a block in it.
+/// The place of a block that is not valid. Other places are the number of a band and of a block in it.
 const NOWHERE: u64 = u64::MAX;
 
 #[derive(Clone, Debug, Default)]
@@ -14,16 +14,17 @@ struct Band {
     opened_at: u64,
 }
 
-/// What a host does to a block, by its number in the log: numbers that follow each other are addresses that do.
+/// An operation of a host on a block, by the block's number in the log: consecutive numbers are consecutive
+/// addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Writes it.
+    /// Writes the block.
     Write(u32),
-    /// Discards it.
+    /// Discards the block.
     Discard(u32),
 }
 
-/// What was written.
+/// Counters of written blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Blocks written by hosts.
@@ -33,15 +34,16 @@ pub struct Written {
 }
 
 impl Written {
-    /// Blocks written for each block of hosts; not a number before the first.
+    /// Blocks written for each block written by hosts; NaN before the first.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         (self.host_blocks + self.moved_blocks) as f64 / self.host_blocks as f64
     }
 }
 
-/// A log: bands of blocks, each written from its first block to its last, one open for each group. A full band is collected
-/// while more than the spare share of the space in use is invalid: there is no end of space, as in the published simulations.
+/// A log: bands of blocks, each written from its first block to its last, one open band for each group. A full band
+/// is collected while more than the spare share of the used space is invalid: space is unlimited, as in the published
+/// simulations.
 #[derive(Debug)]
 pub struct Log<G> {
     grouping: G,
@@ -62,10 +64,10 @@ pub struct Log<G> {
 }
 
 impl<G: Grouping> Log<G> {
-    /// A log for addresses from 0 to below `addresses`.
+    /// A log for addresses below `addresses`.
     ///
     /// # Panics
-    /// [`Self::write`] and [`Self::discard`] do, with an address that is not below.
+    /// [`Self::write`] and [`Self::discard`] panic if the address is not below `addresses`.
     pub fn new(grouping: G, choice: Choice, addresses: usize, band_blocks: u32, spare: f64) -> Self {
         let open = vec![None; usize::from(grouping.groups())];
         Self {
@@ -86,12 +88,12 @@ impl<G: Grouping> Log<G> {
         }
     }
 
-    /// Blocks that hosts have written and not discarded.
+    /// Number of blocks that hosts have written and not discarded.
     pub fn valid_blocks(&self) -> u64 {
         self.valid
     }
 
-    /// Blocks of space that are in use: valid or not, in full bands or open ones.
+    /// Number of blocks of used space: valid or not, in full or open bands.
     pub fn stored_blocks(&self) -> u64 {
         self.stored
     }
@@ -101,7 +103,7 @@ impl<G: Grouping> Log<G> {
         self.places.get(address as usize).is_some_and(|place| *place != NOWHERE)
     }
 
-    /// What was written so far.
+    /// The counters up to now.
     pub fn written(&self) -> Written {
         self.written
     }
@@ -131,7 +133,8 @@ impl<G: Grouping> Log<G> {
         }
     }
 
-    /// A host writes a block; `dies_after` so many blocks written it will be overwritten or discarded, if somebody knows.
+    /// A host writes a block; it will be overwritten or discarded after `dies_after` further blocks are written, if
+    /// that is known.
     pub fn write(&mut self, address: u32, dies_after: Option<u64>) {
         let over = self.version(address);
         let below = address.checked_sub(1).and_then(|below| self.version(below));

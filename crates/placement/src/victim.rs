@@ -1,19 +1,19 @@
-//! Which band is collected next: pure policies.
+//! Policies without I/O that choose the next band to collect.
 
-/// What the choice goes by.
+/// The properties of a band that the choice uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// The band.
     pub band: u32,
-    /// The group whose data it holds.
+    /// The group of the band's data.
     pub group: u8,
-    /// Blocks that are valid.
+    /// Number of valid blocks.
     pub valid: u32,
-    /// Blocks that it holds when it is full.
+    /// Number of blocks in the full band.
     pub blocks: u32,
-    /// How long ago it was opened.
+    /// Time since the band was opened, in blocks written by hosts.
     pub age: u64,
-    /// Blocks that are valid in the whole log: in so much time hosts write as much as there is.
+    /// Number of valid blocks in the whole log: hosts write as much as there is in that much time.
     pub log_valid: u64,
 }
 
@@ -23,23 +23,24 @@ impl Candidate {
     }
 }
 
-/// How a victim is chosen.
+/// A policy that chooses the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The one with the least valid data.
+    /// The band with the least valid data.
     Greedy,
-    /// (1 - u) / u times the square root of its age, u the share still valid (SepBIT, section 4.1, after Rosenblum and
-    /// Ousterhout, 1992, section 3.5).
+    /// Highest (1 - u) / u times the square root of the age, where u is the share still valid (SepBIT, section 4.1,
+    /// after Rosenblum and Ousterhout, 1992, section 3.5).
     CostBenefitRoot,
-    /// (1 - u) / u times its age (Rosenblum and Ousterhout, 1992, section 3.5, but for a constant factor).
+    /// Highest (1 - u) / u times the age (Rosenblum and Ousterhout, 1992, section 3.5, except for a constant factor).
     CostBenefit,
-    /// The same with an age of no more than twice the time in which hosts write as much as is valid. A band that is older promises
-    /// nothing more by its age: data that is overwritten whole in turn looks dead the longer it lies, until just before it dies.
+    /// The same, but the age counts up to twice the time in which hosts write as much as is valid. A greater age
+    /// promises nothing more: data that is overwritten cyclically looks the more stable the longer it lies, until
+    /// just before it dies.
     CostBenefitCapped,
 }
 
 impl Choice {
-    /// The more, the sooner.
+    /// The score of a candidate: the highest is collected first.
     #[must_use]
     pub fn score(self, candidate: &Candidate) -> f64 {
         let u = candidate.valid_share();
@@ -51,13 +52,13 @@ impl Choice {
         }
     }
 
-    /// The best, the first of equals.
+    /// The band with the highest score, the first of equals; `None` if there are no candidates.
     pub fn best(self, candidates: impl Iterator<Item = Candidate>) -> Option<u32> {
         best_by(candidates, |candidate| self.score(candidate))
     }
 }
 
-/// The candidate with the highest score, the first of equals.
+/// The candidate with the highest score, the first of equals; `None` if there are no candidates.
 pub fn best_by(candidates: impl Iterator<Item = Candidate>, score: impl Fn(&Candidate) -> f64) -> Option<u32> {
     let mut best: Option<(f64, u32)> = None;
     for candidate in candidates {

@@ -1,6 +1,6 @@
-//! The log against a map of addresses, with every policy and every choice of victims.
+//! Compares the log with a map of addresses, for every policy and every choice of victims.
 #![forbid(unsafe_code)]
-// Here a panic is the finding.
+// In tests a panic reports the failure.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use forebay_placement::grouping::{
@@ -20,16 +20,16 @@ const SPARE: f64 = 0.2;
 const ALL_CHOICES: [Choice; 4] =
     [Choice::Greedy, Choice::CostBenefitRoot, Choice::CostBenefit, Choice::CostBenefitCapped];
 
-/// What was last said of an address: it is known by when it was written, which no two share.
+/// The last operation on each address: a version is identified by the time of its writing, which no two share.
 #[derive(Debug, Default)]
 struct Seen {
     now: u64,
-    /// By time of writing: where it was placed.
+    /// Where each living version was placed, by the time of its writing.
     live: BTreeMap<u64, Placed>,
     moves: u64,
 }
 
-/// A policy between the log and a witness, who checks every fact that the policy is given.
+/// A policy that checks every fact that the log gives, and passes it on to the real policy.
 struct Witness {
     policy: Box<dyn Grouping>,
     seen: Rc<RefCell<Seen>>,
@@ -103,7 +103,7 @@ fn policies() -> Vec<Box<dyn Grouping>> {
     ]
 }
 
-/// Writes, the most to a few addresses, and discards.
+/// Writes, most of them to a few addresses, and discards.
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let address = prop_oneof![3 => 0..ADDRESSES / 8, 1 => 0..ADDRESSES];
     prop::collection::vec((address, 0..12u8), 1..6000).prop_map(|ops| {
@@ -135,7 +135,7 @@ fn lives_of(ops: &[Op]) -> Vec<Option<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// What is valid is what the model holds, every fact of a version is true, and space stays bounded.
+    /// The valid blocks are those of the model, every fact about a version is true, and space stays bounded.
     #[test]
     fn log_is_a_map_of_bounded_space(ops in ops()) {
         let lives = lives_of(&ops);
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Addresses that two streams of an LCG name: one hot eighth has seven of eight writes.
+/// Random addresses: a hot eighth gets seven of eight writes.
 fn hot_and_cold(writes: usize, blocks: u32) -> impl Iterator<Item = u32> {
     let mut random = forebay_block::Random::new(7);
     (0..writes).map(move |_| match random.next_u64() % 8 {
@@ -199,8 +199,8 @@ fn groups_by_rate_part_hot_from_cold() {
     assert!(ours < 0.95 * sepbit, "ours {ours}, SepBIT {sepbit}");
 }
 
-/// Bands so large that most of what is invalid lies in open ones: two groups move nearly full bands all the time, ours fills up
-/// what is open.
+/// The bands are so large that most invalid blocks lie in open bands: two groups move nearly full bands all the time,
+/// while `ByRate` fills the open bands.
 #[test]
 fn open_bands_that_hide_the_spare_space_are_filled_up() {
     const BLOCKS: u32 = 1 << 13;
@@ -214,7 +214,8 @@ fn open_bands_that_hide_the_spare_space_are_filled_up() {
     assert!(ours < 0.8 * by_origin, "ours {ours}, by origin {by_origin}");
 }
 
-/// Writes round and round over what is no power of two: one group, and nothing to move, whatever the rounding.
+/// Cyclic writes over a number of blocks that is no power of two: one group, and nothing to move, whatever the
+/// rounding.
 #[test]
 fn a_recycled_log_is_not_spread_over_groups() {
     const BLOCKS: u32 = 360;
@@ -233,15 +234,16 @@ fn nothing_is_moved_where_everything_is_overwritten_in_turn() {
 #[test]
 fn victims_are_chosen_as_published() {
     let band = |band, valid, age| Candidate { band, group: 0, valid, blocks: 100, age, log_valid: 10 };
-    // The emptiest is young; (1 - u) / u is 4, 3 and 1; with the root of the age 4, 9 and 10; with the age 4, 27 and 100.
+    // The emptiest is young; (1 - u) / u is 4, 3 and 1; with the root of the age 4, 9 and 10; with the age 4, 27 and
+    // 100.
     let bands = [band(1, 20, 0), band(2, 25, 8), band(3, 50, 99)];
     assert_eq!(Choice::Greedy.best(bands.into_iter()), Some(1));
     assert_eq!(Choice::CostBenefitRoot.best(bands.into_iter()), Some(3));
     assert_eq!(Choice::CostBenefitRoot.best(bands[..2].iter().copied()), Some(2));
     assert_eq!(Choice::CostBenefit.best(bands.into_iter()), Some(3));
-    // 10 blocks are valid in the log: an age of 99 counts as 20, which makes 4, 27 and 21.
+    // 10 blocks are valid in the log: an age of 99 counts as 20, which gives 4, 27 and 21.
     assert_eq!(Choice::CostBenefitCapped.best(bands.into_iter()), Some(2));
-    // Nothing valid: at once; of equals the first.
+    // A band without valid blocks is chosen at once; the first of equals.
     let empty = [band(1, 20, 1 << 40), band(2, 0, 0), band(3, 0, 0)];
     for choice in ALL_CHOICES {
         assert_eq!(choice.best(empty.into_iter()), Some(2), "{choice:?}");

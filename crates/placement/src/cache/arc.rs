@@ -1,27 +1,27 @@
-//! ARC: what was read once and what was read again, each with ghosts that say which of the two should be larger (Megiddo and
-//! Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, figure 4).
+//! ARC: blocks read once and blocks read again in two lists, each with ghosts that show which of the two should be
+//! larger (Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, figure 4).
 
 use super::key::Key;
 use super::nodes::Nodes;
 use super::replacement::Replacement;
 
-/// Read once; read again; ghosts of each. The names are those of the paper.
+/// The lists: read once; read again; the ghosts of each. The names are those of the paper.
 const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
 
-/// Two lists, two of ghosts, and the size aimed at for the first.
+/// The two lists, their two lists of ghosts, and the target size of the first.
 #[derive(Clone, Debug)]
 pub struct Arc {
     nodes: Nodes<4>,
     places: u32,
-    /// Size of T1 that is aimed at ("p").
+    /// Target size of T1 ("p").
     target: u32,
 }
 
 impl Arc {
-    /// Over so many places.
+    /// An empty cache of this many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
         Self { nodes: Nodes::new(places.saturating_mul(2), 0), places, target: 0 }
@@ -37,7 +37,7 @@ impl Arc {
         }
     }
 
-    /// Makes the oldest of T1 or T2 a ghost ("REPLACE").
+    /// Turns the oldest block of T1 or T2 into a ghost ("REPLACE").
     fn replace(&mut self, is_ghost_of_t2: bool) {
         let t1 = self.len(T1);
         let is_t1 = t1 > 0 && (t1 > self.target || is_ghost_of_t2 && t1 == self.target);
@@ -107,7 +107,7 @@ impl Replacement for Arc {
     }
 
     fn remove(&mut self, key: Key) {
-        // What is written is read as something else: its ghost says nothing of it either.
+        // A later read finds other data in the written block: its ghost says nothing about that either.
         if let Some(number) = self.nodes.find(key) {
             self.nodes.remove(number);
         }

@@ -1,24 +1,25 @@
-//! The optimum for a sequence that is known: what is read latest goes, or is not admitted at all (Belady, "A study of replacement
-//! algorithms for a virtual-storage computer", IBM Systems Journal 5(2), 1966).
+//! The optimum for a known sequence of reads: the block whose next read is the latest is evicted, or is not admitted
+//! at all (Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2),
+//! 1966).
 
 use super::key::Key;
 use std::collections::BTreeSet;
 
-/// What happens to a cache.
+/// An event that concerns a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A block of the capacity tier is read.
     Read(Key),
-    /// A block is written or discarded: a copy of it is worth nothing.
+    /// A block is written or discarded, which makes its copy worthless.
     Gone(Key),
 }
 
-/// Reads that a cache of so many places can have answered at most.
+/// The most reads that a cache of this many places can have answered.
 #[must_use]
 pub fn optimum_hits(events: &[Event], places: u32) -> u64 {
     let numbers = numbers(events);
     let next = next_reads(events, &numbers);
-    // Of each block that is held the next read, and all of these in order.
+    // The next read of each block in the cache, and all of these in order.
     let mut held = vec![None; events.len()];
     let mut by_next = BTreeSet::new();
     let mut hits = 0;
@@ -44,7 +45,7 @@ pub fn optimum_hits(events: &[Event], places: u32) -> u64 {
 /// A block that is not read again before it is written.
 const NEVER: u32 = u32::MAX;
 
-/// The number of each event's block: below that of events, in the order of keys.
+/// A number for each event's block: less than the number of events, in the order of keys.
 fn numbers(events: &[Event]) -> Vec<u32> {
     let key = |event: &Event| match *event {
         Event::Read(key) | Event::Gone(key) => key,
@@ -61,7 +62,7 @@ fn numbers(events: &[Event]) -> Vec<u32> {
     numbers
 }
 
-/// For each event, which one reads its block next, if nothing writes it before.
+/// For each event, the index of the next event that reads its block, or `NEVER` if a write comes first.
 fn next_reads(events: &[Event], numbers: &[u32]) -> Vec<u32> {
     let mut next = vec![NEVER; events.len()];
     let mut reads = vec![NEVER; events.len()];
@@ -81,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The best of all ways to hold blocks: the most hits with which each set can be held after each event.
+    /// The best of all ways to hold blocks: for each possible set of held blocks, the most hits after each event.
     fn of_all_ways(events: &[Event], places: u32) -> u64 {
         let mut ways: BTreeMap<u8, u64> = BTreeMap::from([(0, 0)]);
         for event in events {

@@ -1,13 +1,13 @@
-//! Blocks that had a copy not long ago, in the order in which they went, of a number that is bounded.
+//! Blocks that recently had a copy, in the order in which they were evicted; their number is bounded.
 
 use super::index::Index;
 use super::key::Key;
 
-/// A block that is remembered.
+/// A remembered block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ghost {
     at: u32,
-    /// It never had a copy: it was passed by.
+    /// Whether the block never had a copy, because the cache let it pass.
     pub was_passed: bool,
 }
 
@@ -18,46 +18,46 @@ enum State {
     WasPassed,
 }
 
-/// A ring of keys. Whole ones: with ten million ghosts, fingerprints of 32 bits would take so many strangers for blocks that came back that
-/// no scan were one any more.
+/// A ring of whole keys. With ten million ghosts, fingerprints of 32 bits would confuse so many new blocks with
+/// returning ones that no scan would be recognized as one.
 #[derive(Clone, Debug)]
 pub(super) struct Ghosts {
     ring: Vec<Key>,
     states: Vec<State>,
     index: Index,
     seed: u64,
-    /// Where the next one goes.
+    /// Index in the ring for the next ghost.
     next: u32,
-    /// How many of the last that came are remembered.
+    /// How many of the latest ghosts are remembered.
     window: u32,
     len: u32,
 }
 
 impl Ghosts {
-    /// Room for so many, all of which are remembered. `seed`: of the hashes.
+    /// Room for `count_max` ghosts, all of which are remembered. `seed` is the seed of the hashes.
     pub fn new(count_max: u32, seed: u64) -> Self {
         let count = count_max as usize;
         let (ring, states) = (vec![Key::default(); count], vec![State::Empty; count]);
         Self { ring, states, index: Index::new(count_max), seed, next: 0, window: count_max, len: 0 }
     }
 
-    /// Memory for so many.
+    /// Memory for `count_max` ghosts.
     pub fn memory_bytes(count_max: u32) -> u64 {
         u64::from(count_max) * (size_of::<Key>() + size_of::<State>()) as u64 + Index::memory_bytes(count_max)
     }
 
-    /// How many there are.
+    /// Number of ghosts.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// The ghost of a block.
+    /// The ghost of a block; `None` if the block is not remembered.
     pub fn find(&self, key: Key) -> Option<Ghost> {
         let at = self.index.find(key.hash(self.seed), |at| self.ring[at as usize] == key)?;
         Some(Ghost { at, was_passed: self.states[at as usize] == State::WasPassed })
     }
 
-    /// Remembers a block, and forgets one that is too old.
+    /// Remembers a block, and forgets the oldest if it falls out of the window.
     pub fn push(&mut self, key: Key, was_passed: bool) {
         if self.window == 0 {
             return;
@@ -70,12 +70,12 @@ impl Ghosts {
         self.len += 1;
     }
 
-    /// Forgets one.
+    /// Forgets a ghost.
     pub fn remove(&mut self, ghost: Ghost) {
         self.forget(ghost.at);
     }
 
-    /// Remembers only so many of the last from now on, at most as many as there is room for.
+    /// Remembers only the latest `window` ghosts from now on, at most the capacity.
     pub fn resize(&mut self, window: u32) {
         let window = window.min(self.capacity());
         for age in window + 1..=self.window {
@@ -88,7 +88,7 @@ impl Ghosts {
         self.ring.len() as u32
     }
 
-    /// The place of the one that came so many before the next.
+    /// Index of the ghost that came `age` ghosts before the next one.
     fn before(&self, age: u32) -> u32 {
         if age <= self.next { self.next - age } else { self.next + (self.capacity() - age) }
     }
@@ -127,7 +127,7 @@ mod tests {
         #[test]
         fn the_last_that_came_are_remembered(steps in prop::collection::vec(step(), 1..300)) {
             let mut ghosts = Ghosts::new(9, 5);
-            // All that came, the last first; none where one was removed.
+            // All ghosts in the order of arrival, the latest first; `None` for a removed one.
             let (mut model, mut window) = (VecDeque::new(), 9);
             for step in steps {
                 match step {

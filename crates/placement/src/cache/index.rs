@@ -1,32 +1,32 @@
-//! Finds numbers by hashes: open addressing with linear probing, of a size that is fixed when it is made.
+//! Finds numbers by hashes: open addressing with linear probing, of a fixed size.
 
 /// An empty slot.
 const NONE: u32 = u32::MAX;
 
-/// Slots for so many numbers: at two thirds a search that finds nothing looks at five slots on average (Knuth, volume 3,
-/// section 6.4, theorem K).
+/// Slots for `count` numbers: at two thirds full, an unsuccessful search examines five slots on average (Knuth,
+/// volume 3, section 6.4, theorem K).
 fn slots(count: u32) -> usize {
     count as usize + count as usize / 2 + 1
 }
 
-/// Numbers by hashes. Who asks knows the hash of each number; it is not kept here.
+/// Numbers by hashes. The caller can compute the hash of each number; the index does not store it.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     slots: Vec<u32>,
 }
 
 impl Index {
-    /// For at most so many numbers, each below [`u32::MAX`].
+    /// An empty index for at most `count` numbers, each below [`u32::MAX`].
     pub fn new(count: u32) -> Self {
         Self { slots: vec![NONE; slots(count)] }
     }
 
-    /// Memory for so many numbers.
+    /// Memory for an index of `count` numbers.
     pub fn memory_bytes(count: u32) -> u64 {
         (slots(count) * size_of::<u32>()) as u64
     }
 
-    /// Where the search for a hash begins: its upper bits, spread over all slots.
+    /// The slot at which the search for a hash begins: its upper bits, spread over all slots.
     fn home(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
     }
@@ -35,7 +35,7 @@ impl Index {
         if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
 
-    /// The slot of the number with this hash that `is_it` says yes to.
+    /// The slot of the number with this hash that `is_it` accepts.
     fn slot_of(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<usize> {
         let mut slot = self.home(hash);
         loop {
@@ -47,12 +47,12 @@ impl Index {
         }
     }
 
-    /// The number with this hash that `is_it` says yes to.
+    /// The number with this hash that `is_it` accepts.
     pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         self.slot_of(hash, is_it).map(|slot| self.slots[slot])
     }
 
-    /// Adds a number that is not there. There must be room for it.
+    /// Adds a number that is not in the index, which must have room for it.
     pub fn add(&mut self, hash: u64, number: u32) {
         let mut slot = self.home(hash);
         while self.slots[slot] != NONE {
@@ -61,8 +61,8 @@ impl Index {
         self.slots[slot] = number;
     }
 
-    /// Takes a number out, if it is there. `hash_of` is asked for the hashes of others, which close the gap, so that searches
-    /// need no marks of what was there.
+    /// Removes a number, if it is in the index. Other numbers move up to close the gap, so that searches need no
+    /// marks of removed numbers; `hash_of` returns the hashes of these numbers.
     pub fn remove(&mut self, hash: u64, number: u32, hash_of: impl Fn(u32) -> u64) {
         let Some(mut gap) = self.slot_of(hash, |other| other == number) else { return };
         let mut slot = gap;
@@ -73,7 +73,8 @@ impl Index {
                 self.slots[gap] = NONE;
                 return;
             }
-            // It may go to the gap unless its search begins behind the gap: between gap and slot, around the end.
+            // This number may move to the gap unless its search begins after the gap: between gap and slot, around
+            // the end.
             let home = self.home(hash_of(other));
             let is_behind = if gap < slot { gap < home && home <= slot } else { gap < home || home <= slot };
             if !is_behind {
@@ -90,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Hashes of which many begin at the same slot, and some at the last.
+    /// Hashes of which many begin at the same slot, and some at the last slot.
     fn hash_of(number: u32) -> u64 {
         [0, 1 << 61, u64::MAX, 1 << 63][number as usize % 4]
     }

@@ -1,45 +1,46 @@
-//! Which block a read cache holds a copy of.
+//! The key of a block in a read cache.
 
 /// Bits of a block's number.
 const BLOCK_BITS: u32 = 48;
 
-/// A block of a disk in 64 bits: the disk above, the number of the block below.
+/// A block of a disk in 64 bits: the disk in the upper 16 bits, the number of the block in the lower 48.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
 impl Key {
-    /// A block of a disk; `None` where its number has more than 48 bits.
+    /// The key of a block of a disk; `None` if the block's number has more than 48 bits.
     #[must_use]
     pub fn new(disk: u16, block: u64) -> Option<Self> {
         (block >> BLOCK_BITS == 0).then_some(Self(u64::from(disk) << BLOCK_BITS | block))
     }
 
-    /// The key in these bits: all of them mean something.
+    /// The key with these bits: every value is a valid key.
     #[must_use]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The 64 bits.
+    /// The key's 64 bits.
     #[must_use]
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// The disk.
+    /// The number of the disk.
     #[must_use]
     pub fn disk(self) -> u16 {
         (self.0 >> BLOCK_BITS) as u16
     }
 
-    /// The number of the block in it.
+    /// The number of the block on the disk.
     #[must_use]
     pub fn block(self) -> u64 {
         self.0 & ((1 << BLOCK_BITS) - 1)
     }
 
-    /// Its bits spread evenly (the finalizer of SplitMix64, Steele and others, 2014). With one seed a key has one hash, so that the
-    /// same accesses always end in the same cache; who does not know the seed cannot choose addresses that are slow to find.
+    /// Its bits spread evenly (the finalizer of SplitMix64, Steele and others, 2014). With one seed a key always has
+    /// the same hash, so that the same accesses always end in the same cache; only somebody who knows the seed can
+    /// choose addresses that are slow to find.
     pub(super) fn hash(self, seed: u64) -> u64 {
         let mut bits = (self.0 ^ seed).wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ seed << 1);

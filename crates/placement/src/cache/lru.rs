@@ -1,4 +1,4 @@
-//! What was read longest ago goes first.
+//! LRU: the block whose last read is the longest ago is evicted first.
 
 use super::key::Key;
 use super::nodes::Nodes;
@@ -11,7 +11,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Over so many places.
+    /// An empty cache of this many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
         Self { nodes: Nodes::new(places, 0) }

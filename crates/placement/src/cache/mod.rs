@@ -1,7 +1,8 @@
-//! Which blocks of the capacity tier have copies on a faster one: the policy of a read cache, and others that it is compared with.
+//! Which blocks of the capacity tier have copies on a faster tier: the policy of a read cache, and other policies for
+//! comparison.
 //!
-//! Only blocks of the capacity tier are cached. What is written is staged on the fast tier or written past it; in both cases
-//! an older copy is worth nothing, and goes.
+//! Only blocks of the capacity tier are cached. A written block is staged on the fast tier or written to the capacity
+//! tier directly; in both cases an older copy is worthless, and is removed.
 
 mod arc;
 mod belady;

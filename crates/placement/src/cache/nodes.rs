@@ -1,4 +1,5 @@
-//! Keys in lists, found by their hashes: what every policy here is made of. The memory is taken when it is made.
+//! Keys in lists, found by their hashes: the data structure of every policy here. It allocates all of its memory when
+//! it is created.
 
 use super::index::Index;
 use super::key::Key;
@@ -14,7 +15,7 @@ struct Node {
     older: u32,
 }
 
-/// The ends of a list.
+/// The ends of a list, and its length.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     newest: u32,
@@ -22,11 +23,11 @@ struct Ends {
     len: u32,
 }
 
-/// Nodes by number, each free or in one of so many lists. Each list has an order, from the newest to the oldest.
+/// Numbered nodes, each free or in one of `LISTS` lists. Each list has an order, from the newest node to the oldest.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes<const LISTS: usize> {
     nodes: Vec<Node>,
-    /// The list of each node, `LISTS` where it is free, and 4 bits that the policy keeps with it.
+    /// For each node its list, or `LISTS` if it is free, and 4 bits that the policy keeps with it.
     tags: Vec<u8>,
     index: Index,
     ends: [Ends; LISTS],
@@ -37,7 +38,7 @@ pub(super) struct Nodes<const LISTS: usize> {
 const NOTE_BITS: u32 = 4;
 
 impl<const LISTS: usize> Nodes<LISTS> {
-    /// So many nodes, all of them free: the first is taken first. `seed`: of the hashes.
+    /// Creates `count` nodes, all of them free: the first is used first. `seed` is the seed of the hashes.
     pub fn new(count: u32, seed: u64) -> Self {
         let empty = Ends { newest: NONE, oldest: NONE, len: 0 };
         let node = Node { key: Key::default(), newer: NONE, older: NONE };
@@ -55,7 +56,7 @@ impl<const LISTS: usize> Nodes<LISTS> {
         nodes
     }
 
-    /// Memory for so many nodes.
+    /// Memory for `count` nodes.
     pub fn memory_bytes(count: u32) -> u64 {
         u64::from(count) * (size_of::<Node>() + size_of::<u8>()) as u64 + Index::memory_bytes(count)
     }
@@ -64,53 +65,53 @@ impl<const LISTS: usize> Nodes<LISTS> {
         self.ends.get_mut(list).unwrap_or(&mut self.free)
     }
 
-    /// The node of a key.
+    /// The node of a key; `None` if the key is in no list.
     pub fn find(&self, key: Key) -> Option<u32> {
         self.index.find(key.hash(self.seed), |number| self.key(number) == key)
     }
 
-    /// The key of a node that is in a list.
+    /// The key of a node, which must be in a list.
     pub fn key(&self, number: u32) -> Key {
         self.nodes[number as usize].key
     }
 
-    /// The list that a node is in; `LISTS` where it is free.
+    /// The list of a node; `LISTS` if the node is free.
     pub fn list(&self, number: u32) -> usize {
         usize::from(self.tags[number as usize] >> NOTE_BITS)
     }
 
-    /// What the policy keeps with a node, below 16.
+    /// The number, below 16, that the policy keeps with a node.
     pub fn note(&self, number: u32) -> u8 {
         self.tags[number as usize] & ((1 << NOTE_BITS) - 1)
     }
 
-    /// Keeps another value.
+    /// Replaces the number that the policy keeps with a node.
     pub fn set_note(&mut self, number: u32, note: u8) {
         let tag = &mut self.tags[number as usize];
         *tag = *tag >> NOTE_BITS << NOTE_BITS | note;
     }
 
-    /// Nodes in a list.
+    /// Number of nodes in a list.
     pub fn len(&self, list: usize) -> u32 {
         self.ends[list].len
     }
 
-    /// The oldest node of a list.
+    /// The oldest node of a list; `None` if the list is empty.
     pub fn oldest(&self, list: usize) -> Option<u32> {
         some(self.ends[list].oldest)
     }
 
-    /// The newest node of a list.
+    /// The newest node of a list; `None` if the list is empty.
     pub fn newest(&self, list: usize) -> Option<u32> {
         some(self.ends[list].newest)
     }
 
-    /// The node that is newer than this one by one, in its list.
+    /// The next newer node in the same list; `None` for the newest.
     pub fn newer(&self, number: u32) -> Option<u32> {
         some(self.nodes[number as usize].newer)
     }
 
-    /// The node that is older than this one by one, in its list.
+    /// The next older node in the same list; `None` for the oldest.
     pub fn older(&self, number: u32) -> Option<u32> {
         some(self.nodes[number as usize].older)
     }
@@ -120,12 +121,12 @@ impl<const LISTS: usize> Nodes<LISTS> {
         self.list(number) == LISTS
     }
 
-    /// A node that is free.
+    /// A free node; `None` if there is none.
     pub fn free(&self) -> Option<u32> {
         some(self.free.newest)
     }
 
-    /// Puts a key that is not there into a free node, which becomes the newest of a list, its note 0.
+    /// Puts a new key into a free node, which becomes the newest of a list, with note 0.
     pub fn add(&mut self, number: u32, key: Key, list: usize) {
         self.unlink(number);
         self.nodes[number as usize].key = key;
@@ -134,20 +135,20 @@ impl<const LISTS: usize> Nodes<LISTS> {
         self.set_note(number, 0);
     }
 
-    /// The same; it becomes the oldest.
+    /// Like [`Self::add`], but the node becomes the oldest of the list.
     pub fn add_oldest(&mut self, number: u32, key: Key, list: usize) {
         self.add(number, key, list);
         self.unlink(number);
         self.link(list, number, true);
     }
 
-    /// Makes a node the newest of a list, perhaps another than its own.
+    /// Makes a node the newest of a list, which may be another list than its own.
     pub fn renew(&mut self, number: u32, list: usize) {
         self.unlink(number);
         self.link(list, number, false);
     }
 
-    /// Forgets a key; its node is free and the next to be taken.
+    /// Removes a key; its node becomes free, and is the next to be used.
     pub fn remove(&mut self, number: u32) {
         let (nodes, seed) = (&self.nodes, self.seed);
         let hash = self.key(number).hash(seed);
@@ -170,7 +171,7 @@ impl<const LISTS: usize> Nodes<LISTS> {
         self.ends(list).len -= 1;
     }
 
-    /// Puts a node that is in no list at an end of one.
+    /// Puts a node that is in no list at one end of a list.
     fn link(&mut self, list: usize, number: u32, is_oldest: bool) {
         let ends = self.ends(list);
         ends.len += 1;
@@ -205,7 +206,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// Held against lists that are searched from end to end, the newest first.
+        /// Compares with lists that are searched from end to end, the newest first.
         #[test]
         fn lists_keep_their_order(steps in prop::collection::vec((0u8..5, 0u64..20, 0usize..2), 1..300)) {
             let mut nodes: Nodes<2> = Nodes::new(7, 0);

@@ -1,4 +1,4 @@
-//! The policies by name.
+//! The replacement policies by name.
 
 use super::arc::Arc;
 use super::lru::Lru;
@@ -8,32 +8,32 @@ use super::sieve::Sieve;
 use super::tiny_lfu::TinyLfu;
 use super::two_tiers::TwoTiers;
 
-/// A policy of replacement.
+/// A replacement policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// What was read longest ago goes.
+    /// LRU: evicts the block whose last read is the longest ago.
     Lru,
-    /// Once and again read, by ghosts.
+    /// ARC: a list of blocks read once and one of blocks read again, balanced by ghosts.
     Arc,
-    /// A window, and admission by how often a block was read.
+    /// W-TinyLFU: a window, and admission by how often a block was read.
     TinyLfu,
-    /// A queue and a hand.
+    /// SIEVE: a queue and a hand.
     Sieve,
     /// S3-FIFO as published.
     Published,
-    /// The same; one more read promotes a block, not two.
+    /// S3-FIFO as published, but one further read promotes a block, not two.
     OneRead,
-    /// S3-FIFO whose small queue follows the ghosts and which runs pass by, behind memory: ours.
+    /// This project's S3-FIFO: its small queue follows the ghosts, and runs pass the cache; behind a cache in memory.
     #[default]
     Ours,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 7] =
         [Self::Lru, Self::Arc, Self::TinyLfu, Self::Sieve, Self::Published, Self::OneRead, Self::Ours];
 
-    /// The name that its authors gave it, or what is ours in it.
+    /// The name that the policy's authors gave it, or a description of this project's variant.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Policy {
         }
     }
 
-    /// The policy over so many places.
+    /// Creates the policy for a cache of this many places.
     #[must_use]
     pub fn build(self, places: u32) -> Box<dyn Replacement + Send> {
         match self {
@@ -88,8 +88,8 @@ mod tests {
     }
 
     proptest! {
-        /// A hit is said of a block that was read before and not written since, no more blocks are held than there are places, and nobody is
-        /// better than the optimum.
+        /// Every policy reports a hit only for a block that was read before and not written since, holds no more
+        /// blocks than there are places, and has no more hits than the optimum.
         #[test]
         fn every_policy_keeps_within_its_places(
             events in prop::collection::vec(event(), 1..400),
@@ -117,7 +117,8 @@ mod tests {
                     let held: Vec<Key> = held.collect();
                     prop_assert!(held.len() <= places as usize, "{}: {} held", policy.name(), held.len());
                     prop_assert!(held.iter().all(|key| may_be_held.contains(key)), "{}", policy.name());
-                    // Once all places are taken they stay taken: what comes takes the place of what goes. In two tiers a block may take two.
+                    // Once all places are occupied, they stay occupied: a new block replaces an evicted one. In two
+                    // tiers a block may occupy two places.
                     let takes_one = policy != Policy::Ours;
                     prop_assert!(!is_full || !takes_one || held.len() == places as usize, "{}: {} held", policy.name(), held.len());
                     is_full = held.len() == places as usize;
@@ -131,23 +132,25 @@ mod tests {
     fn known_sequences_have_known_hits() {
         let read =
             |blocks: &[u64]| -> Vec<Event> { blocks.iter().map(|&block| Event::Read(Key::from_bits(block))).collect() };
-        // A textbook's pages in three frames: 9 of 20 are missed where each must be loaded, 8 where it need not be, 12 by LRU.
+        // A textbook's pages in three frames: 9 of 20 reads miss if each page must be loaded, 8 if it need not be
+        // loaded, 12 with LRU.
         let example = read(&[7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1]);
         assert_eq!(optimum_hits(&example, 3), 12);
         assert_eq!(hits(Policy::Lru, &example, 3), 8);
-        // SIEVE keeps what was read again where LRU does not.
+        // SIEVE keeps a block that was read again where LRU does not.
         let scan = read(&[1, 2, 1, 3, 4, 5, 1, 6, 7, 8, 1]);
         assert_eq!(hits(Policy::Lru, &scan, 3), 1);
         assert_eq!(hits(Policy::Sieve, &scan, 3), 3);
-        // A loop over one block more than there are places: LRU never hits; the optimum keeps all but one.
+        // A loop over one block more than there are places: LRU never hits; the optimum keeps all blocks but one.
         let around = read(&(0..10).flat_map(|_| 0..11).collect::<Vec<_>>());
         assert_eq!(hits(Policy::Lru, &around, 10), 0);
         assert_eq!(optimum_hits(&around, 10), 90);
-        // ARC keeps what was read twice from what is read once.
+        // ARC protects blocks that were read twice from blocks that are read once.
         let twice: Vec<u64> = (0..8).chain(0..8).chain(100..200).chain(0..8).collect();
         assert_eq!(hits(Policy::Arc, &read(&twice), 10), 16);
         assert_eq!(hits(Policy::Lru, &read(&twice), 10), 8);
-        // W-TinyLFU likewise, where it has counters enough for what is read within its sample of ten reads a place.
+        // So does W-TinyLFU, if it has enough counters for the blocks read within its sample of ten reads for each
+        // place.
         let twice: Vec<u64> = (0..80).chain(0..80).chain(1000..1300).chain(0..80).collect();
         assert_eq!(hits(Policy::TinyLfu, &read(&twice), 100), 160);
         assert_eq!(hits(Policy::Lru, &read(&twice), 100), 80);

@@ -1,17 +1,18 @@
-//! What policies of replacement are compared by.
+//! The interface through which replacement policies are compared.
 
 use super::key::Key;
 use super::s3_fifo::{S3Fifo, Seen};
 
-/// A policy of replacement.
+/// A replacement policy.
 pub trait Replacement {
-    /// A block of the capacity tier is read, and gets a copy if it has none and the policy thinks it worth one. Whether it had one.
+    /// Reads a block of the capacity tier, which gets a copy if it has none and the policy finds it worth one.
+    /// Returns whether it had a copy.
     fn read(&mut self, key: Key) -> bool;
-    /// A block was written or discarded: a copy of it is worth nothing.
+    /// A block was written or discarded, so that its copy is worthless: removes the copy, if there is one.
     fn remove(&mut self, key: Key);
-    /// Whether there is a copy of a block.
+    /// Whether a block has a copy.
     fn holds(&self, key: Key) -> bool;
-    /// Whether there is one that was written to the fast tier.
+    /// Whether a block has a copy that was written to the fast tier.
     fn has_copy(&self, key: Key) -> bool {
         self.holds(key)
     }

@@ -1,49 +1,51 @@
-//! Who reads in sequence, and whether what is read so has lately been read again.
+//! Recognizes sequential reads, and measures whether blocks read in sequence have lately been read again.
 
 use super::key::Key;
 
-/// Sequences that are followed at once, in sets of so many: where one is found depends on the block that is expected next.
+/// Number of sets of sequences that are followed at once: the set of a sequence depends on the block that is expected
+/// next.
 const SETS: usize = 64;
 const WAYS: usize = 4;
-/// Blocks in sequence from which on it is a run: 1 MiB, from which on Open CAS lets reads pass by.
+/// Longer sequences are runs: 1 MiB, the length from which on Open CAS lets reads pass.
 const RUN_BLOCKS: u32 = 256;
-/// Blocks in sequence from which on others do not take its place, unless nothing of it was read for so many blocks.
+/// From this length on, a sequence keeps its slot, unless none of its blocks was read for `KEPT_FOR_BLOCKS` blocks.
 const KEPT_BLOCKS: u32 = 32;
 const KEPT_FOR_BLOCKS: u32 = 1 << 16;
-/// A block that was read is read again by the same reader within so many blocks, if at all.
+/// A reader that reads a block again does so within this many blocks.
 const AGAIN_WITHIN_BLOCKS: u32 = 128;
-/// A run passes by where less than one of so many of its blocks has lately come back.
+/// A run passes the cache if less than one in this many of its blocks has lately returned.
 const RETURNS_ONE_OF: u32 = 32;
-/// What is lately: between one and two of so many of the places, in blocks of runs, and no fewer than the least.
+/// The period for "lately": between one and two times the places divided by this, in blocks of runs, and at least the
+/// minimum.
 const WINDOW_ONE_OF: u32 = 64;
 const WINDOW_BLOCKS_MIN: u32 = 64;
 
-/// A sequence; none where it has no blocks.
+/// A sequence; an unused slot has no blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
     blocks: u32,
-    /// When it was read last, in blocks read.
+    /// The value of the counter of all blocks read when this sequence was last read.
     read_at: u32,
-    /// Its last block was not worth a copy.
+    /// Whether its last block was not worth a copy.
     passed: bool,
 }
 
-/// A block in its sequence.
+/// The position of a block in its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It was read just now, and is again: requests that are smaller than a block, or not aligned, do that. Whether it was not worth a copy
-    /// then.
+    /// The block was read just before: requests smaller than a block, or not aligned, cause that. `passed` says
+    /// whether the block was found not worth a copy then.
     Again { passed: bool },
-    /// The next one, after so many.
+    /// The block continues its sequence, which with it has this many blocks.
     Next { blocks: u32 },
 }
 
-/// What was read in sequence.
+/// The sequences being followed, and how many blocks of runs returned.
 #[derive(Clone, Debug)]
 pub(super) struct Runs {
     streams: [[Stream; WAYS]; SETS],
-    /// Where the sequence lies that was read last.
+    /// Set and slot of the sequence that was read last.
     last: (usize, usize),
     read_blocks: u32,
     seed: u64,
@@ -54,7 +56,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Beside a cache of so many places. `seed`: of the hashes.
+    /// State for a cache of this many places. `seed` is the seed of the hashes.
     pub fn new(places: u32, seed: u64) -> Self {
         let mut runs = Self {
             streams: [[Stream::default(); WAYS]; SETS],
@@ -69,7 +71,7 @@ impl Runs {
         runs
     }
 
-    /// The cache has so many places from now on.
+    /// Sets the number of the cache's places.
     pub fn resize(&mut self, places: u32) {
         self.window_blocks = (places / WINDOW_ONE_OF).max(WINDOW_BLOCKS_MIN);
     }
@@ -84,14 +86,15 @@ impl Runs {
         Some((set, way))
     }
 
-    /// A block is read: where it is in its sequence.
+    /// Processes the read of a block; returns the block's position in its sequence.
     pub fn step(&mut self, key: Key) -> Step {
         self.read_blocks = self.read_blocks.wrapping_add(1);
         let after = key.bits().wrapping_add(1);
         let found = self.find(key.bits());
         if found.is_none()
             && let Some((set, way)) = self.find(after)
-            // Of a single block that says nothing: it may be one that is read often. Nor where others were read since then.
+            // A sequence of a single block does not show this: the block may be one that is read often. Nor does a
+            // sequence after many reads of other blocks.
             && self.streams[set][way].blocks > 1
             && self.read_blocks.wrapping_sub(self.streams[set][way].read_at) <= AGAIN_WITHIN_BLOCKS
         {
@@ -109,7 +112,8 @@ impl Runs {
         Step::Next { blocks }
     }
 
-    /// Which sequence of a set makes room for another: the one that was read longest ago, first of those that are not kept.
+    /// The slot of a set that a new sequence replaces: of the sequences that need not be kept, the one last read the
+    /// longest ago.
     fn victim(&self, set: usize, next: u64) -> usize {
         let age = |stream: &Stream| self.read_blocks.wrapping_sub(stream.read_at);
         let worth = |stream: &Stream| match stream.blocks {
@@ -121,8 +125,8 @@ impl Runs {
         (0..WAYS).min_by_key(|&way| worth(&self.streams[set][way])).unwrap_or(0)
     }
 
-    /// Of a sequence of so many blocks one more is read; whether it has a copy or a ghost. True where it is of a run of which
-    /// nothing is to be expected.
+    /// Processes one more block of a sequence that now has `blocks` blocks; `is_known` says whether the block has a
+    /// copy or a ghost. Returns true if the block belongs to a run whose blocks are not expected to be read again.
     pub fn is_hopeless(&mut self, blocks: u32, is_known: bool) -> bool {
         if blocks <= RUN_BLOCKS {
             return false;
@@ -138,7 +142,7 @@ impl Runs {
         is_hopeless
     }
 
-    /// The block that was read last was not worth a copy.
+    /// Notes that the block read last was not worth a copy.
     pub fn passed(&mut self) {
         let (set, way) = self.last;
         self.streams[set][way].passed = true;
@@ -189,7 +193,7 @@ mod tests {
         for at in 0..10 {
             assert_eq!((blocks(&mut runs, 5), blocks(&mut runs, 100 + 3 * at)), (1, 1));
         }
-        // Two neighbours that are read together are each read anew.
+        // Two neighbours that are read alternately are a new sequence each time.
         for _ in 0..10 {
             assert_eq!((blocks(&mut runs, 50), blocks(&mut runs, 51)), (1, 2));
         }

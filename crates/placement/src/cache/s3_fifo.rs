@@ -1,20 +1,25 @@
-//! S3-FIFO: a small queue that most blocks leave again before they are read a second time, a main queue whose blocks get
-//! as many further rounds as they were read, and ghosts of what left (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023,
-//! algorithm 1; its authors' code is `libCacheSim/cache/eviction/S3FIFO.c` of github.com/1a1a11a/libCacheSim).
+//! S3-FIFO: a small queue that most blocks leave before they are read a second time, a main queue whose blocks get as
+//! many further rounds as they were read, and ghosts of evicted blocks (Yang and others, "FIFO queues are all you
+//! need for cache eviction", SOSP 2023, algorithm 1; its authors' code is `libCacheSim/cache/eviction/S3FIFO.c` of
+//! github.com/1a1a11a/libCacheSim).
 //!
-//! What is ours:
+//! What differs from the paper:
 //!
-//! * The size of the small queue follows the ghosts, as ARC's first list does: a block that comes back from the small queue's
-//!   ghosts makes it larger, one that comes back from the main queue's makes it smaller. The paper's tenth of all places is what
-//!   it begins with. With that alone, block traces in which a block is read twice and never again keep a third less
-//!   than LRU does.
-//! * What leaves the main queue has ghosts, too, half as many as there are places, and comes back to the main queue.
-//! * One more read promotes a block, not two.
-//! * An eviction chooses between the queues anew after each block that it promotes, and ends after [`ROUNDS_MAX`] of them.
-//! * A run of blocks in sequence passes by where runs have not come back lately ([`Seen::Passed`]). It leaves ghosts only, so that
-//!   what is read a second time soon is admitted. Places that nobody has used yet it may fill, as many in all as there are.
-//! * A sample of what leaves the small queue unread is kept in the main one, as long as that pays ([`Sample`]).
-//! * The second read of a block that was read just now, by one reader, promotes nothing ([`Step::Again`]).
+//! * The size of the small queue follows the ghosts, as the size of ARC's first list does: a block that returns from
+//!   the ghosts of the small queue enlarges it, and one that returns from the ghosts of the main queue shrinks it. It
+//!   begins with the paper's tenth of all places. If the size stayed at that, block traces in which each block is
+//!   read twice and never again would have a third fewer hits than with LRU.
+//! * Blocks evicted from the main queue have ghosts, too, half as many as there are places, and return to the main
+//!   queue.
+//! * One further read promotes a block, not two.
+//! * An eviction chooses between the queues anew after each block that it promotes, and ends after [`ROUNDS_MAX`]
+//!   promotions.
+//! * A run of blocks in sequence passes the cache if runs have not returned lately ([`Seen::Passed`]). It leaves
+//!   ghosts only, so that a block read again soon is admitted. A run may fill places that were never used, as many in
+//!   all as there are.
+//! * A sample of the blocks that leave the small queue unread stays in the main queue, as long as that pays
+//!   ([`Sample`]).
+//! * If one reader reads a block twice in immediate succession, the second read promotes nothing ([`Step::Again`]).
 
 use super::ghosts::Ghosts;
 use super::key::Key;
@@ -22,28 +27,30 @@ use super::nodes::Nodes;
 use super::runs::{Runs, Step};
 use super::sample::Sample;
 
-/// The small queue and the main one.
+/// The lists: the small queue and the main queue.
 pub(super) const SMALL: usize = 0;
 pub(super) const MAIN: usize = 1;
-/// Reads of a block that are counted.
+/// Reads of a block are counted up to this.
 const READS_MAX: u8 = 3;
-/// Beside them in its note: it belongs to the sample, and was not read since it was kept.
+/// A further bit of a node's note: the block belongs to the sample, and was not read since it joined.
 const KEPT: u8 = 4;
-/// The part of the places that the small queue begins with, and between which it stays, in percent.
+/// Initial, least and greatest size of the small queue, in percent of the places.
 const SMALL_PERCENT: u32 = 10;
 const SMALL_PERCENT_MIN: u32 = 1;
 const SMALL_PERCENT_MAX: u32 = 95;
-/// Ghosts of what left the small queue and the main one, in percent of the places.
+/// Ghosts of the small queue and of the main queue, in percent of the places.
 const SMALL_GHOSTS_PERCENT: u32 = 90;
 const MAIN_GHOSTS_PERCENT: u32 = 50;
-/// Rounds that one eviction grants at most: then the oldest goes, whatever it was read. It bounds the time of a call.
+/// Most rounds that one eviction grants: then the oldest block is evicted, however often it was read. This bounds the
+/// time of a call.
 const ROUNDS_MAX: u32 = 256;
-/// By how much a block that comes back changes the small queue at least: two places, but in a small cache, where that is much, no more than
-/// the queue has at least.
+/// Least change of the small queue by a block that returns: two places; in a small cache, where two places are much,
+/// no more than the least size of the queue.
 const STEP_PLACES: u32 = 2;
 
-/// A share of the places: in parts of 2^40, so that the two queues' steps are not rounded differently (in whole places the small queue
-/// of `ycsb:?workload=b` drifted until there were 11 % fewer hits than ARC has), and the share stays what it is however the number of places changes.
+/// A share of the places, in parts of 2^40, so that the steps of both queues are not rounded differently (in whole
+/// places the small queue of `ycsb:?workload=b` drifted until it had 11 % fewer hits than ARC), and the share stays
+/// the same however the number of places changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share(u64);
 
@@ -59,8 +66,8 @@ impl Share {
         ((u128::from(self.0) * u128::from(places)) >> 40) as u64
     }
 
-    /// By how much a ghost changes it, beside so many ghosts of the other queue and of its own: the fewer there are of its own, the more
-    /// one of them says (ARC, FAST 2003, figure 4).
+    /// How much a returning ghost changes the share, with `others` ghosts of the other queue and `own` of its own:
+    /// the fewer ghosts its own queue has, the more one of them means (ARC, FAST 2003, figure 4).
     fn step(places: u32, others: u32, own: u32) -> u64 {
         let two_places = Self::ONE * u64::from(STEP_PLACES) / u64::from(places.max(1));
         let least = two_places.min(Self::percent(SMALL_PERCENT_MIN).0);
@@ -68,7 +75,7 @@ impl Share {
         step.clamp(u128::from(least), u128::from(Self::ONE)) as u64
     }
 
-    /// Larger and smaller by so much, within what it may be.
+    /// The share plus `up` minus `down`, within its limits.
     fn moved(self, up: u64, down: u64) -> Self {
         let (least, most) = (Self::percent(SMALL_PERCENT_MIN).0, Self::percent(SMALL_PERCENT_MAX).0);
         Self((self.0 + up).saturating_sub(down).clamp(least, most))
@@ -79,81 +86,84 @@ fn percent(places: u32, percent: u32) -> u32 {
     (u64::from(places) * u64::from(percent) / 100) as u32
 }
 
-/// What is known of a block that is read.
+/// The cache's answer about a block that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It has a copy in this place.
+    /// The block has a copy in this place.
     Hit(u32),
-    /// It has none; [`S3Fifo::admit`] it when it was read.
+    /// The block has no copy; call [`S3Fifo::admit`] once it has been read.
     Miss,
-    /// It has none, and is not worth one.
+    /// The block has no copy, and is not worth one.
     Passed,
 }
 
-/// A block that gets a copy.
+/// An admitted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Where it goes.
+    /// The place for its copy.
     pub place: u32,
-    /// Whose copy was there.
+    /// The block whose copy was in that place before; `None` if the place was free.
     pub evicted: Option<Key>,
 }
 
-/// A block that has a copy.
+/// A block with a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warm {
     /// The block.
     pub key: Key,
-    /// Where its copy is.
+    /// The place of its copy.
     pub place: u32,
-    /// Whether it was read again since it came.
+    /// Whether the copy is in the main queue.
     pub is_main: bool,
-    /// How often it was read since, as far as that is counted: up to 3.
+    /// How often the block was read since it joined its queue, counted up to 3.
     pub reads: u8,
 }
 
-/// What happened, in blocks.
+/// Counters since the cache was created, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Read, with a copy.
+    /// Reads of blocks with a copy.
     pub hits: u64,
-    /// Read, without.
+    /// Reads of blocks without a copy.
     pub misses: u64,
-    /// Those of the misses that would have been hits with more places: their ghosts were there.
+    /// Misses that would have been hits with more places: these blocks had ghosts.
     pub returned: u64,
-    /// Those of the misses that were not worth a copy.
+    /// Misses of blocks that were not worth a copy.
     pub passed: u64,
-    /// Copied.
+    /// Blocks that got a copy.
     pub admitted: u64,
 }
 
-/// The policy. Places are numbers below those that it was made with; what they are is up to who asks.
+/// The replacement policy of the read cache. A place is a number below `places_max`; the caller decides what a place
+/// is.
 ///
-/// Nothing is allocated after it was made, and the time of a call does not depend on the number of places.
+/// The policy allocates nothing after its creation, and the time of a call does not depend on the number of places.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
     nodes: Nodes<2>,
-    /// Places that may be taken.
+    /// Number of places that may be used.
     places: u32,
     places_max: u32,
-    /// Size of the small queue that is aimed at.
+    /// Target size of the small queue.
     small_share: Share,
     small_ghosts: Ghosts,
     main_ghosts: Ghosts,
     runs: Runs,
-    /// What is kept of what leaves the small queue; nothing where filling the cache costs nothing.
+    /// The sample of blocks that leave the small queue; `None` for a cache that costs nothing to fill.
     sample: Option<Sample>,
     seed: u64,
-    /// Whether runs pass by.
+    /// Whether runs pass the cache.
     lets_runs_pass: bool,
-    /// So many blocks of runs may still be admitted to places that are free, though nothing is to be expected of them: a loop that fits is
-    /// there in its first round. It is as much as the cache holds, so that what frees places all the time does not let every scan in.
+    /// How many more blocks of runs may be admitted to free places, although they are not expected to be read again:
+    /// so a loop that fits is in the cache after its first round. It starts with the size of the cache, so that a
+    /// workload which keeps freeing places does not let every scan in.
     first_turn_left: u32,
     counts: Counts,
 }
 
 impl S3Fifo {
-    /// Over so many places, all of which may be taken. `seed`: whoever does not know it cannot choose blocks that are slow to find.
+    /// An empty cache of `places_max` places, all of which may be used. Only somebody who knows `seed` can choose
+    /// blocks that are slow to find.
     #[must_use]
     pub fn new(places_max: u32, seed: u64) -> Self {
         Self {
@@ -172,14 +182,15 @@ impl S3Fifo {
         }
     }
 
-    /// The same for a cache that costs nothing to fill, as memory is: runs do not pass by ([`Seen::Passed`] is said of nothing). What is read
-    /// twice at once, by requests that are not aligned, is a hit the second time. It keeps no sample: what lies behind it does.
+    /// The same for a cache that costs nothing to fill, such as memory: runs do not pass it ([`Self::seen`] never
+    /// returns [`Seen::Passed`]). If requests that are not aligned read a block twice at once, the second read is a
+    /// hit. It keeps no sample: the cache behind it does.
     #[must_use]
     pub fn of_all_reads(places_max: u32, seed: u64) -> Self {
         Self { lets_runs_pass: false, sample: None, ..Self::new(places_max, seed) }
     }
 
-    /// Memory over so many places: 23 bytes for each, and 15 for each of 1.4 ghosts.
+    /// Memory for `places_max` places: 23 bytes for each, and 15 for each of 1.4 times as many ghosts.
     #[must_use]
     pub fn memory_bytes(places_max: u32) -> u64 {
         Nodes::<2>::memory_bytes(places_max)
@@ -188,14 +199,16 @@ impl S3Fifo {
             + size_of::<Self>() as u64
     }
 
-    /// A block of the capacity tier is to be read. To be called in the order in which reads come, for that says who reads in sequence.
+    /// A block of the capacity tier is about to be read. Call this in the order in which reads arrive, since this
+    /// order shows sequential reads.
     pub fn seen(&mut self, key: Key) -> Seen {
         let step = self.runs.step(key);
         let found = self.nodes.find(key);
         self.counts.hits += u64::from(found.is_some());
         self.counts.misses += u64::from(found.is_none());
         let blocks = match (step, found) {
-            // The second read of a block that was read just now says no more than the first: a scan would fill the main queue.
+            // The second read of a block in immediate succession means no more than the first: otherwise a scan would
+            // fill the main queue.
             (Step::Again { .. }, Some(number)) => return Seen::Hit(number),
             (Step::Again { passed: true }, None) => return Seen::Passed,
             (Step::Again { passed: false }, None) => return Seen::Miss,
@@ -226,8 +239,9 @@ impl S3Fifo {
         Seen::Miss
     }
 
-    /// A block that [`Seen::Miss`] was said of was read: it gets a copy, unless it has one by now or there are no places. Between the
-    /// two calls others may come. A block that was written meanwhile must not be admitted.
+    /// Admits a block for which [`Self::seen`] returned [`Seen::Miss`] and which has been read; `None` if it has a
+    /// copy by now, or if there are no places. Other calls may come between these two. A block that was written
+    /// meanwhile must not be admitted.
     pub fn admit(&mut self, key: Key) -> Option<Admitted> {
         if self.places == 0 || self.nodes.find(key).is_some() {
             return None;
@@ -240,8 +254,8 @@ impl S3Fifo {
         Some(Admitted { place, evicted: evicted.map(|(key, _)| key) })
     }
 
-    /// A block was written or discarded: its copy is worth nothing, and its place is free. Whether it would come back is not known
-    /// any more.
+    /// A block was written or discarded: removes its copy and its ghost, and returns the place that becomes free;
+    /// `None` if it had no copy.
     pub fn remove(&mut self, key: Key) -> Option<u32> {
         for ghosts in [&mut self.small_ghosts, &mut self.main_ghosts] {
             if let Some(ghost) = ghosts.find(key) {
@@ -258,7 +272,7 @@ impl S3Fifo {
         Some(place)
     }
 
-    /// How often the block in a place was read since it came, as far as that is counted.
+    /// How often the block in a place was read since it joined its queue, counted up to 3.
     fn reads(&self, place: u32) -> u8 {
         self.nodes.note(place) & READS_MAX
     }
@@ -267,43 +281,44 @@ impl S3Fifo {
         self.nodes.note(place) & KEPT != 0
     }
 
-    /// Gives up the block of least use, and says in which place its copy was.
+    /// Evicts the least useful block; returns it and the place of its copy. `None` if the cache is empty.
     pub fn give_up_one(&mut self) -> Option<(Key, u32)> {
         self.evict()
     }
 
-    /// Blocks that had a copy not long ago and are remembered.
+    /// Number of ghosts: blocks that are remembered but have no copy.
     #[must_use]
     pub fn ghosts(&self) -> u32 {
         self.small_ghosts.len() + self.main_ghosts.len()
     }
 
-    /// Where the copy of a block is; it does not count as read.
+    /// The place of a block's copy; does not count as a read. `None` if it has no copy.
     #[must_use]
     pub fn place_of(&self, key: Key) -> Option<u32> {
         self.nodes.find(key)
     }
 
-    /// Blocks that have a copy.
+    /// Number of blocks with a copy.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.nodes.len(SMALL) + self.nodes.len(MAIN)
     }
 
-    /// Places that may be taken.
+    /// Number of places that may be used.
     #[must_use]
     pub fn places(&self) -> u32 {
         self.places
     }
 
-    /// What happened up to now.
+    /// The counters since the cache was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Only so many places may be taken from now on, at most as many as it was made with. `given_back` hears of those that are
-    /// free by that, the block of least use first. Whoever may not wait does it in steps.
+    /// From now on at most `places` places may be used, and at most as many as the cache was created with.
+    /// `given_back` is called for each block that is evicted for this, the least useful first. A caller that may not
+    /// wait shrinks the cache in steps.
     pub fn resize(&mut self, places: u32, mut given_back: impl FnMut(Key, u32)) {
         self.places = places.min(self.places_max);
         while self.held() > self.places
@@ -316,7 +331,8 @@ impl S3Fifo {
         self.runs.resize(self.places);
     }
 
-    /// The blocks that have a copy, those first that would stay longest: as far as this is kept, it is what is worth most.
+    /// The blocks with a copy, starting with those that would stay the longest: a caller that keeps only the first of
+    /// them keeps the most useful.
     pub fn warm(&self) -> impl Iterator<Item = Warm> + '_ {
         [MAIN, SMALL].into_iter().flat_map(move |list| {
             std::iter::successors(self.nodes.newest(list), |&number| self.nodes.older(number))
@@ -324,15 +340,15 @@ impl S3Fifo {
         })
     }
 
-    /// The block that has its copy in a place; of one that is free, whatever was there last.
+    /// The block whose copy is in a place; for a free place, its last block.
     #[must_use]
     pub fn at(&self, place: u32) -> Warm {
         let (is_main, reads) = (self.nodes.list(place) == MAIN, self.reads(place));
         Warm { key: self.nodes.key(place), place, is_main, reads }
     }
 
-    /// Takes over a block of a list that [`Self::warm`] gave, in its order. False where there is no room, or the place or the
-    /// block is there already: it is not taken over then.
+    /// Restores a block from the list that [`Self::warm`] gave, in its order. Returns false, and changes nothing, if
+    /// there is no room, or if the place is occupied or the block is present.
     pub fn restore(&mut self, warm: Warm) -> bool {
         let Warm { key, place, is_main, reads } = warm;
         let is_free = place < self.places_max && self.nodes.is_free(place);
@@ -344,18 +360,19 @@ impl S3Fifo {
         true
     }
 
-    /// What it has learned of how large the small queue should be, to be gone on with after a restart.
+    /// The learned size of the small queue, to be continued after a restart with [`Self::relearn`].
     #[must_use]
     pub fn learned(&self) -> u64 {
         self.small_share.0
     }
 
-    /// Goes on with that; what cannot be is brought within what can.
+    /// Continues with a learned size; a value out of range is clamped.
     pub fn relearn(&mut self, learned: u64) {
         self.small_share = Share(learned.min(Share::ONE)).moved(0, 0);
     }
 
-    /// Whether a block comes back that has a ghost, which is not needed any more. The queue that it left should have been larger.
+    /// Whether a block has a ghost, which is then removed. The queue that the block left should have been larger, and
+    /// is enlarged.
     fn returns(&mut self, key: Key) -> bool {
         let (small, main) = (self.small_ghosts.len(), self.main_ghosts.len());
         if let Some(ghost) = self.small_ghosts.find(key) {
@@ -375,7 +392,7 @@ impl S3Fifo {
         found.is_some()
     }
 
-    /// Frees the place of least use.
+    /// Frees the place of the least useful block.
     fn evict(&mut self) -> Option<(Key, u32)> {
         let mut rounds = 0;
         let small_target = self.small_share.of(self.places).max(1);
@@ -388,7 +405,7 @@ impl S3Fifo {
             if let Some(sample) = &mut self.sample
                 && is_out
             {
-                // As long as nothing in the main queue has to go for it.
+                // Only as long as nothing in the main queue has to be evicted for it.
                 let has_room = is_small && u64::from(small) > small_target && rounds < ROUNDS_MAX;
                 if has_room && sample.keeps(key, self.seed, self.places) {
                     rounds += 1;
@@ -406,7 +423,8 @@ impl S3Fifo {
                 if is_small { &mut self.small_ghosts } else { &mut self.main_ghosts }.push(key, false);
                 return Some((key, number));
             }
-            // Another round; in the small queue, where all begin, it was a trial.
+            // Another round. In the small queue, where all blocks begin, the time was a trial: the block's reads
+            // start at 0 again.
             rounds += 1;
             self.nodes.renew(number, MAIN);
             self.nodes.set_note(number, if is_small { 0 } else { reads - 1 });

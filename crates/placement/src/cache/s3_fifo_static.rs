@@ -1,10 +1,11 @@
-//! S3-FIFO whose queues keep their sizes: a small queue of a tenth of the places, a main one, and nine tenths as many ghosts as there
-//! are places, of what left the small queue. Held against ours.
+//! S3-FIFO whose queues keep their sizes: a small queue of a tenth of the places, a main queue, and ghosts of the
+//! small queue, nine tenths as many as there are places. For comparison with this project's variant.
 //!
-//! As published a block is promoted that was read two more times in the small queue: `t.freq > 1` (Yang and others, "FIFO queues are all
-//! you need for cache eviction", SOSP 2023, algorithm 1), the default `move-to-main-threshold=2` of its authors' code, whose order of
-//! evictions is followed here (`libCacheSim/cache/eviction/S3FIFO.c` of github.com/1a1a11a/libCacheSim at `aa0fc40`, `S3FIFOv0.c` in later
-//! ones): what is promoted may make the main queue too long until the next eviction, where algorithm 1 shortens it at once.
+//! As published, a block is promoted that was read two more times in the small queue: `t.freq > 1` (Yang and others,
+//! "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1), the default `move-to-main-threshold=2`
+//! of its authors' code. This module evicts in the order of that code (`libCacheSim/cache/eviction/S3FIFO.c` of
+//! github.com/1a1a11a/libCacheSim at `aa0fc40`, `S3FIFOv0.c` in later commits): promoted blocks may make the main
+//! queue too long until the next eviction, where algorithm 1 shortens it at once.
 
 use super::key::Key;
 use super::nodes::Nodes;
@@ -15,19 +16,19 @@ const MAIN: usize = 1;
 const GHOSTS: usize = 2;
 const READS_MAX: u8 = 3;
 
-/// Two queues and ghosts.
+/// The two queues and the ghosts.
 #[derive(Clone, Debug)]
 pub struct StaticS3Fifo {
     nodes: Nodes<3>,
     places: u32,
     main_max: u32,
     ghosts_max: u32,
-    /// Further reads in the small queue that promote a block.
+    /// Number of further reads in the small queue that promote a block.
     promoting_reads: u8,
 }
 
 impl StaticS3Fifo {
-    /// Over so many places; so many further reads in the small queue promote a block.
+    /// An empty cache of this many places; `promoting_reads` further reads in the small queue promote a block.
     #[must_use]
     pub fn new(places: u32, promoting_reads: u8) -> Self {
         let main_max = places - places / 10;
@@ -53,7 +54,7 @@ impl StaticS3Fifo {
         }
     }
 
-    /// Promotes until one has gone; it may be that all of them are promoted.
+    /// Promotes blocks until one is evicted; possibly all of them are promoted.
     fn evict_from_small(&mut self) {
         while let Some(number) = self.nodes.oldest(SMALL) {
             if self.nodes.note(number) < self.promoting_reads {
@@ -135,10 +136,10 @@ mod tests {
         assert_eq!(main(20, 1, reads()), [5, 3]);
     }
 
-    /// What is promoted does not end the eviction: it goes on in the small queue, whatever its size.
+    /// A promoted block does not end the eviction: it continues in the small queue, whatever its size.
     #[test]
     fn regression_an_eviction_goes_on_in_the_small_queue() {
-        // Nineteen of twenty are worth promoting, and the last one that came is not.
+        // Nineteen of twenty blocks are worth promoting; the block that came last is not.
         let reads = (0..20).chain(0..19).chain(0..19).chain([50]);
         assert_eq!(main(20, 2, reads).len(), 19);
     }

@@ -1,25 +1,26 @@
-//! A sample of what leaves the small queue without being read again is kept: of data that comes back in turns longer than the cache, a part
-//! that stays is hit each time, where queues in the order of reads lose all of it before it comes.
+//! Keeps a sample of the blocks that leave the small queue without being read again: if data is read repeatedly in
+//! cycles longer than the cache, a part that stays is hit in each cycle, where queues in the order of reads lose all
+//! of it before it is read again.
 //!
-//! Caches of processors insert one of 32 blocks so (BIP: Qureshi and others, "Adaptive insertion policies for high performance caching",
-//! ISCA 2007). Here it takes no copy more: what is kept has one. It goes on only as long as what is kept comes back more often than what
-//! has to go for it.
+//! Caches of processors insert one of 32 blocks for this reason (BIP: Qureshi and others, "Adaptive insertion
+//! policies for high performance caching", ISCA 2007). Here it costs no further copy: a block that is kept has one.
+//! It continues only as long as kept blocks return more often than the blocks evicted for them.
 
 use super::key::Key;
 
-/// One of so many blocks belongs to the sample: always the same ones, so that of each turn the same part stays.
+/// One in this many blocks belongs to the sample: always the same ones, so that the same part stays in each cycle.
 const ONE_OF: u64 = 16;
-/// One of so many places is taken by what is kept and was not read since, at most: as many as the small queue begins with.
+/// One in this many places may hold kept blocks that were not read since: as many as the small queue begins with.
 const PLACES_ONE_OF: u64 = 10;
-/// Where it does not pay so many times fewer are, from which it would be seen if it did.
+/// While keeping does not pay, this many times fewer blocks are kept, enough to notice if it would pay again.
 const WATCHED_ONE_OF: u64 = 16;
-/// Whether it pays is not known before so many left again unread.
+/// Whether it pays is unknown before this many kept blocks left unread.
 const LOST_MIN: u32 = 8;
-/// What is lately: between one and two of so many blocks.
+/// The period for "lately": between one and two times this many blocks.
 const WINDOW_BLOCKS: u32 = 1 << 12;
 const QUEUE_WINDOW_BLOCKS: u32 = 1 << 20;
 
-/// How many of so many blocks came back.
+/// How many of a number of blocks returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Odds {
     blocks: u32,
@@ -40,22 +41,23 @@ impl Odds {
     }
 }
 
-/// What is kept, and what became of it.
+/// Statistics of the kept blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sample {
-    /// Blocks that are kept and were not read since.
+    /// Number of blocks that are kept and were not read since.
     kept: u32,
-    /// Of those that were kept, of what left the small queue, and of what left the main one.
+    /// Odds of the kept blocks, of those that left the small queue, and of those that left the main queue.
     of_kept: Odds,
     of_small: Odds,
     of_main: Odds,
 }
 
 impl Sample {
-    /// Whether a block that is to leave the small queue is kept, in a cache of so many places. `seed`: of the hashes.
+    /// Whether a block that is about to leave the small queue is kept, in a cache of this many places. `seed` is the
+    /// seed of the hashes.
     pub fn keeps(&mut self, key: Key, seed: u64, places: u32) -> bool {
         let most_one_of = if self.pays() { PLACES_ONE_OF } else { PLACES_ONE_OF * WATCHED_ONE_OF };
-        // In a cache of less than 160 places, where one block would be more than that, none is.
+        // A cache of less than 160 places keeps none, since one block would exceed the limit.
         let is_watched = places >= (PLACES_ONE_OF * WATCHED_ONE_OF) as u32;
         let is_kept = is_watched
             && key.hash(seed).is_multiple_of(ONE_OF)
@@ -69,30 +71,30 @@ impl Sample {
         !is_known || self.of_kept.is_above(self.of_small) && self.of_kept.is_above(self.of_main)
     }
 
-    /// One that was kept is read.
+    /// A kept block was read.
     pub fn hit(&mut self) {
         self.kept -= 1;
         self.of_kept.returned += 1;
         self.of_kept.count(WINDOW_BLOCKS);
     }
 
-    /// One that was kept leaves unread.
+    /// A kept block leaves unread.
     pub fn lost(&mut self) {
         self.kept -= 1;
         self.of_kept.count(WINDOW_BLOCKS);
     }
 
-    /// One that was kept was written: it says nothing.
+    /// A kept block was written, which shows nothing about the sample.
     pub fn removed(&mut self) {
         self.kept -= 1;
     }
 
-    /// A block left the small queue or the main one.
+    /// A block left the small queue or the main queue.
     pub fn left(&mut self, is_small: bool) {
         if is_small { &mut self.of_small } else { &mut self.of_main }.count(QUEUE_WINDOW_BLOCKS);
     }
 
-    /// One that had left the small queue or the main one comes back.
+    /// A block that had left the small queue or the main queue returns.
     pub fn returned(&mut self, is_small: bool) {
         if is_small { &mut self.of_small } else { &mut self.of_main }.returned += 1;
     }
@@ -124,7 +126,7 @@ mod tests {
             sample.left(false);
         });
         sample.returned(true);
-        // One of a hundred comes back from the small queue, none of those that were kept.
+        // One in a hundred returns from the small queue, none of the kept blocks.
         (0..160).for_each(|_| sample.lost());
         assert_eq!(kept(&mut sample, 0..10_000, 1600), 10);
         (0..10).for_each(|_| sample.hit());

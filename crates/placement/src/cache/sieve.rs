@@ -1,21 +1,21 @@
-//! SIEVE: one queue, a bit for each block that was read again, and a hand that spares those once (Zhang and others, "SIEVE is
-//! Simpler than LRU: an Efficient Turn-Key Eviction Algorithm for Web Caches", NSDI 2024, algorithm 1). It is not made for
-//! scans: what is read once stays until the hand has passed it.
+//! SIEVE: one queue, a bit for each block that was read again, and a hand that spares such a block once (Zhang and
+//! others, "SIEVE is Simpler than LRU: an Efficient Turn-Key Eviction Algorithm for Web Caches", NSDI 2024, algorithm
+//! 1). It is not made for scans: a block that is read once stays until the hand has passed it.
 
 use super::key::Key;
 use super::nodes::Nodes;
 use super::replacement::Replacement;
 
-/// A queue and its hand.
+/// The queue and its hand.
 #[derive(Clone, Debug)]
 pub struct Sieve {
     nodes: Nodes<1>,
-    /// The next block that the hand looks at; none: the oldest.
+    /// The next block that the hand examines; `None` means the oldest.
     hand: Option<u32>,
 }
 
 impl Sieve {
-    /// Over so many places.
+    /// An empty cache of this many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
         Self { nodes: Nodes::new(places, 0), hand: None }

@@ -1,7 +1,8 @@
-//! W-TinyLFU: a window in the order of reads before a main part that a block enters when it was read more often than the one
-//! that would go (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on
-//! Storage 13(4), 2017). The window is 1 % and four fifths of the main part are protected, as the authors advise; reads are counted by
-//! a count-min sketch of four rows that is halved after ten times as many reads as there are places.
+//! W-TinyLFU: a window in the order of reads, and a main part that a block enters if it was read more often than the
+//! block that would be evicted for it (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache Admission
+//! Policy", ACM Transactions on Storage 13(4), 2017). The window is 1 %, and four fifths of the main part are
+//! protected, as the authors advise; reads are counted by a count-min sketch of four rows, which is halved after ten
+//! times as many reads as there are places.
 
 use super::key::Key;
 use super::nodes::Nodes;
@@ -11,7 +12,7 @@ const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 const ROWS: usize = 4;
-/// Of the rows' hashes: the first hexadecimal digits of pi's fraction.
+/// Seeds of the rows' hashes: the first hexadecimal digits of pi's fraction.
 const ROW_SEEDS: [u64; ROWS] =
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 const COUNT_MAX: u8 = 15;
@@ -20,7 +21,7 @@ const SAMPLE: u64 = 10;
 /// Counters of a row, for each place.
 const WIDTH: usize = 4;
 
-/// How often blocks were read, about, the longer ago the less.
+/// Approximate number of reads of each block; older reads count less.
 #[derive(Clone, Debug)]
 struct Sketch {
     counts: Vec<u8>,
@@ -35,7 +36,8 @@ impl Sketch {
         Self { counts: vec![0; width * ROWS], width, reads: 0, reads_max: SAMPLE * u64::from(places).max(1) }
     }
 
-    /// Where a key is counted in a row. Each row has a hash of its own: two keys that meet in one do not meet in the next for it.
+    /// Index of a key's counter in a row. Each row has a hash of its own: two keys that collide in one row need not
+    /// collide in the next.
     fn at(&self, key: Key, row: usize) -> usize {
         let hash = key.hash(ROW_SEEDS[row]);
         row * self.width + ((u128::from(hash) * self.width as u128) >> 64) as usize
@@ -49,7 +51,7 @@ impl Sketch {
         let least = self.count(key);
         for row in 0..ROWS {
             let at = self.at(key, row);
-            // Only the least are counted up ("conservative update").
+            // Only the smallest counters are incremented ("conservative update").
             if self.counts[at] == least && least < COUNT_MAX {
                 self.counts[at] += 1;
             }
@@ -62,7 +64,7 @@ impl Sketch {
     }
 }
 
-/// A window, a main part of two lists, and counts.
+/// A window, a main part of two lists, and counters.
 #[derive(Clone, Debug)]
 pub struct TinyLfu {
     nodes: Nodes<3>,
@@ -72,7 +74,7 @@ pub struct TinyLfu {
 }
 
 impl TinyLfu {
-    /// Over so many places.
+    /// An empty cache of this many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
         let window_max = (places / 100).max(1);
@@ -80,8 +82,8 @@ impl TinyLfu {
         Self { nodes: Nodes::new(places, 0), sketch: Sketch::new(places), window_max, protected_max }
     }
 
-    /// Makes room for one that comes to the window. Where that is as long as it may be its oldest moves on: to the main part while there
-    /// is room, and else only if it was read more often than the one that it drives out there.
+    /// Makes room for a block that enters the window. If the window is full, its oldest block moves to the main part
+    /// while that has room; later only if it was read more often than the block that it replaces there.
     fn make_room(&mut self) {
         let candidate = self.nodes.oldest(WINDOW).filter(|_| self.nodes.len(WINDOW) >= self.window_max);
         if self.nodes.free().is_some() {
@@ -151,7 +153,7 @@ impl Replacement for TinyLfu {
 mod tests {
     use super::*;
 
-    /// Keys that meet in the first row meet in another as often as any two do.
+    /// Keys that collide in the first row collide in another row no more often than any two keys.
     #[test]
     fn regression_rows_of_the_sketch_are_independent() {
         let sketch = Sketch::new(64);

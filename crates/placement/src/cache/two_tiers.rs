@@ -1,16 +1,18 @@
-//! Memory before the fast tier: what a pool has.
+//! A cache in memory before the cache on the fast tier, as in a pool.
 
 use super::key::Key;
 use super::replacement::Replacement;
 use super::s3_fifo::{S3Fifo, Seen};
 
-/// One of so many places is memory: a pool has a sixteenth of its memory limit for blocks, and eight times the limit for copies at most.
+/// One in this many places is in memory: a pool uses a sixteenth of its memory limit for blocks, and at most eight
+/// times the limit for copies.
 const MEMORY_ONE_OF: u32 = 128;
-/// In a small cache so many are, and no more than a sixteenth of it.
+/// A small cache has at least this many places in memory, but no more than a sixteenth of all.
 const MEMORY_MIN: u32 = 4;
 const MEMORY_MAX_ONE_OF: u32 = 16;
 
-/// What is read goes to memory, and gets a copy where the policy thinks it worth one: what is kept twice takes two places.
+/// Each block read goes to memory, and gets a copy if the policy finds it worth one: a block that is in both occupies
+/// two places.
 #[derive(Clone, Debug)]
 pub struct TwoTiers {
     memory: S3Fifo,
@@ -18,7 +20,7 @@ pub struct TwoTiers {
 }
 
 impl TwoTiers {
-    /// Over so many places of both.
+    /// An empty cache of this many places, in both tiers together.
     #[must_use]
     pub fn new(places: u32) -> Self {
         let memory = (places / MEMORY_ONE_OF).max(MEMORY_MIN).min(places / MEMORY_MAX_ONE_OF);
@@ -28,7 +30,8 @@ impl TwoTiers {
 
 impl Replacement for TwoTiers {
     fn read(&mut self, key: Key) -> bool {
-        // As the engine does it: the policy of the copies sees all reads, and what is in memory is not copied from there.
+        // As in the engine: the policy of the copies sees all reads, and a block that is in memory is not copied from
+        // there.
         let seen = self.fast.seen(key);
         let is_in_memory = self.memory.read(key);
         if seen == Seen::Miss && !is_in_memory {

@@ -1,27 +1,28 @@
-//! A chain of groups by age, their sizes by a model of how long blocks live: after MiDAS (Oh and others, "Minimizing Write
-//! Amplification in Log-Structured Systems through Adaptive Group Number and Size Configuration", FAST 2024). Blocks that are
-//! overwritten soon go to a group of their own, all others to the first of the chain; what outlives a group is moved to the
-//! next, and in the last it is moved within. Unlike theirs, the model looks at lives on a grid of powers of two.
+//! A chain of groups by age, whose sizes come from a model of how long blocks live: after MiDAS (Oh and others,
+//! "Minimizing Write Amplification in Log-Structured Systems through Adaptive Group Number and Size Configuration",
+//! FAST 2024). Blocks that are overwritten soon go to a group of their own, all others to the first group of the
+//! chain; a block that outlives a group is moved to the next, and in the last group it is moved within the group.
+//! Unlike theirs, this model uses lifetimes on a grid of powers of two.
 
 use super::{Grouping, Move, Placed, Write};
 
-/// The group of what is overwritten soon.
+/// The group of blocks that are overwritten soon.
 const HOT: u8 = 0;
 const GROUPS: u8 = 6;
-/// Lives on the grid.
+/// Steps of the grid of lifetimes.
 const LIVES: usize = 128;
-/// Steps of the grid in a doubling.
+/// Steps of the grid in an octave.
 const STEPS: f64 = 4.0;
 
-/// Six groups at most: hot, then by age.
+/// At most six groups: the hot one, then by age.
 #[derive(Clone, Debug)]
 pub struct AgeChain {
     spare: f64,
     band_blocks: u64,
-    /// Versions by life, the logarithm; those of long ago count less.
+    /// Number of versions by the logarithm of their lifetime; older observations count less.
     lives: [f64; LIVES],
     writes: f64,
-    /// How long a block stays in each group of the chain, but for the last.
+    /// How long a block stays in each group of the chain, except for the last.
     stays: Vec<u64>,
     since: u64,
     valid_blocks: u64,
@@ -33,7 +34,7 @@ fn at(step: usize) -> f64 {
 }
 
 impl AgeChain {
-    /// A chain for a log of which such a share is spare, in bands of so many blocks.
+    /// A chain for a log of which the share `spare` is spare, in bands of `band_blocks` blocks.
     #[must_use]
     pub fn new(band_blocks: u64, spare: f64) -> Self {
         let lives = [0.0; LIVES];
@@ -42,7 +43,7 @@ impl AgeChain {
 
     /// The share of versions that live longer than the start of each step of the grid.
     fn survivors(&self) -> [f64; LIVES + 1] {
-        // What was overwritten for each write: addresses written for the first time ended no life.
+        // Overwritten versions per write: the first write of an address ends no version's life.
         let all = self.writes.max(1.0);
         let mut left = all;
         let mut survivors = [1.0; LIVES + 1];
@@ -53,12 +54,12 @@ impl AgeChain {
         survivors
     }
 
-    /// Sizes anew: ages at which groups are left, so that the least is moved.
+    /// Determines the sizes anew: the ages at which blocks leave groups, chosen so that the least is moved.
     fn plan(&mut self) {
         let survivors = self.survivors();
         let valid = self.valid_blocks as f64;
         let space = valid / (1.0 - self.spare) - f64::from(GROUPS) * 0.5 * self.band_blocks as f64;
-        // Blocks that are alive at some age below the step.
+        // Blocks that are alive at an age below the step.
         let mut alive = [0.0; LIVES + 1];
         for step in 0..LIVES {
             alive[step + 1] = alive[step] + (survivors[step] + survivors[step + 1]) / 2.0 * (at(step + 1) - at(step));
@@ -78,7 +79,7 @@ impl AgeChain {
             moved + survivors[from] * stays / (2.0 * room)
         };
         let (mut best, mut best_cost) = (Vec::new(), cost(&[]));
-        // One age more each time, where that helps, and all of them anew.
+        // Adds one more age each time, if that helps, and chooses all of them anew.
         while best.len() + 3 < usize::from(GROUPS) {
             let mut found: Option<(Vec<usize>, f64)> = None;
             for step in (STEPS as usize * 6)..LIVES {
@@ -106,7 +107,7 @@ impl AgeChain {
         1 + self.stays.len() as u8
     }
 
-    /// How long blocks stay in a group.
+    /// How long blocks stay in a group; `None` for the last group.
     fn stay_in(&self, group: u8) -> Option<u64> {
         let index = usize::from(group.max(1)) - 1;
         self.stays.get(index).copied()

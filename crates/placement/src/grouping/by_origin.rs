@@ -1,8 +1,8 @@
-//! What hosts write apart from what collection moves ("SepGC").
+//! Separates blocks that hosts write from blocks that collection moves ("SepGC").
 
 use super::{Grouping, Move, Placed, Write};
 
-/// Two groups.
+/// Two groups: written by hosts, and moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByOrigin;
 

@@ -1,5 +1,6 @@
-//! Dynamic data clustering (Chiang, Lee and Chang, 1999), as the authors of SepBIT compare with it: a block is a group hotter
-//! with each write of a host and a group colder with each move. The group of the version before is all that it remembers.
+//! Dynamic data clustering (Chiang, Lee and Chang, 1999), in the form with which the authors of SepBIT compare: a
+//! block moves to the next hotter group with each write by a host, and to the next colder one with each move. It
+//! remembers only the group of the version before.
 
 use super::{Grouping, Move, Placed, Write};
 

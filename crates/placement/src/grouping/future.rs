@@ -2,7 +2,7 @@
 
 use super::{Grouping, Move, Placed, Write};
 
-/// Groups by how many bands will be written until a block dies; the last takes all that lives longer.
+/// Groups by how many bands will be written until a block dies; the last group takes all blocks that live longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Future {
     groups: u8,
@@ -10,7 +10,7 @@ pub struct Future {
 }
 
 impl Future {
-    /// An oracle with so many groups over bands of so many blocks.
+    /// An oracle with this many groups, for bands of `band_blocks` blocks.
     #[must_use]
     pub fn new(groups: u8, band_blocks: u64) -> Self {
         Self { groups, band_blocks }

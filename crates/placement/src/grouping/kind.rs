@@ -1,30 +1,30 @@
-//! The policies that know nothing of the future, by name.
+//! The grouping policies that know nothing of the future, by name.
 
 use super::{AgeChain, ByOrigin, ByRate, Dac, Grouping, NoSeparation, SepBit};
 
-/// A policy.
+/// A grouping policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// All in one group.
+    /// All blocks in one group.
     NoSep,
-    /// What hosts write apart from what collection moves.
+    /// Separates blocks that hosts write from blocks that collection moves.
     SepGc,
-    /// A group hotter with each write, a group colder with each move.
+    /// A hotter group with each write, a colder group with each move.
     Dac,
-    /// By the time at which a block is inferred to be overwritten.
+    /// By the inferred time at which a block will be overwritten.
     #[default]
     SepBit,
     /// A chain of groups by age, after MiDAS.
     Midas,
-    /// By measured rates of overwriting: ours.
+    /// This project's: by measured rates of overwriting.
     ByRate,
 }
 
 impl Kind {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 6] = [Self::NoSep, Self::SepGc, Self::Dac, Self::SepBit, Self::Midas, Self::ByRate];
 
-    /// The name that its authors gave it.
+    /// The name that the policy's authors gave it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,13 +37,13 @@ impl Kind {
         }
     }
 
-    /// The policy of this name, in capitals or not.
+    /// The policy of this name, regardless of case; `None` for an unknown name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
-    /// The policy, for bands of so many blocks, of which such a share is spare.
+    /// Creates the policy for bands of `band_blocks` blocks, of which the share `spare` is spare.
     #[must_use]
     pub fn build(self, band_blocks: u64, spare: f64) -> Box<dyn Grouping + Send> {
         match self {

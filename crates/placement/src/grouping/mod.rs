@@ -1,4 +1,4 @@
-//! Which group a block is written into: one open band for each group.
+//! Which group a block is written into; each group has one open band.
 
 mod age_chain;
 mod by_origin;
@@ -20,58 +20,58 @@ pub use kind::Kind;
 pub use no_separation::NoSeparation;
 pub use sepbit::SepBit;
 
-/// A version of a block that hosts have overwritten, or that collection moves.
+/// A version of a block that a host overwrites or collection moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The group of the band that holds it.
+    /// The group of the band that contains the version.
     pub group: u8,
-    /// Time since its host wrote it.
+    /// Time since a host wrote the version, in blocks written by hosts.
     pub age: u64,
-    /// What the policy noted with it, where that is known.
+    /// The policy's note on the version; `None` if it is not known.
     pub note: Option<u8>,
 }
 
-/// Where a block goes.
+/// A decision of the policy where a block goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
     /// The group.
     pub group: u8,
-    /// What the policy wants to know again of this version, below [`NOTES`].
+    /// The policy's note on this version, below [`NOTES`].
     pub note: u8,
 }
 
-/// Values of a note: five bits beside each block.
+/// Number of values of a note: five bits beside each block.
 pub const NOTES: u8 = 32;
 
 impl Placed {
-    /// In a group, nothing noted.
+    /// A decision for a group, with note 0.
     #[must_use]
     pub fn group(group: u8) -> Self {
         Self { group, note: 0 }
     }
 }
 
-/// A write of a host.
+/// A write by a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What it overwrites, if anything.
+    /// The version that the write replaces, if any.
     pub over: Option<Version>,
-    /// What lies at the address below, if anything: a write in sequence finds it written just before.
+    /// The version at the address below, if any: for a sequential write it is very young.
     pub below: Option<Version>,
-    /// When it will be overwritten, from now on, where somebody knows: only an oracle may look.
+    /// Time until the block will be overwritten, if known: only an oracle may use this.
     pub dies_after: Option<u64>,
-    /// Blocks that are valid in the log.
+    /// Number of valid blocks in the log.
     pub valid_blocks: u64,
-    /// Blocks that are written: one, or a run of which the same is known.
+    /// Number of blocks written: one, or a run of blocks with the same properties.
     pub blocks: u32,
 }
 
-/// A block that is moved out of a band which is collected.
+/// A block that is moved out of a band being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// What is moved.
+    /// The version that is moved.
     pub version: Version,
-    /// When it will be overwritten, from now on, where somebody knows: only an oracle may look.
+    /// Time until the block will be overwritten, if known: only an oracle may use this.
     pub dies_after: Option<u64>,
 }
 
@@ -80,26 +80,26 @@ pub struct Move {
 pub struct Collected {
     /// Its group.
     pub group: u8,
-    /// Time since it was opened.
+    /// Time since the band was opened, in blocks written by hosts.
     pub age: u64,
-    /// Blocks of it that are valid: those that are moved.
+    /// Number of valid blocks in the band, which are moved.
     pub valid: u32,
 }
 
-/// Groups of any policy are below this.
+/// The groups of every policy are below this.
 pub const GROUPS_MAX: u8 = 16;
 
-/// A policy of groups. It sees facts of one block at a time and keeps no table of blocks.
+/// A grouping policy. It sees facts about one block at a time and keeps no table of blocks.
 pub trait Grouping {
-    /// How many groups there are.
+    /// Number of groups.
     fn groups(&self) -> u8;
-    /// Where a host's write goes.
+    /// Decides where a host's write goes.
     fn of_write(&mut self, write: &Write) -> Placed;
-    /// Where a block goes that is moved.
+    /// Decides where a moved block goes.
     fn of_move(&mut self, moved: &Move) -> Placed;
-    /// A host overwrites or discards a block of the log; what it writes instead comes to the log later, or never.
+    /// A host overwrites or discards a block of the log; the new version reaches the log later, or never.
     fn died(&mut self, _version: &Version) {}
-    /// A band is collected: its blocks are moved next.
+    /// A band is being collected: its blocks are moved next.
     fn collected(&mut self, _band: &Collected) {}
 }
 

@@ -1,8 +1,8 @@
-//! All into one band.
+//! Writes all blocks into one band.
 
 use super::{Grouping, Move, Placed, Write};
 
-/// One group.
+/// A single group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSeparation;
 

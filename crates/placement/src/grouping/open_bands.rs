@@ -1,14 +1,14 @@
-//! What lies invalid in open bands, as far as a policy can tell: such blocks are space in use that no collection
-//! gives back before their band is full.
+//! An estimate of the invalid blocks in open bands: such blocks use space that no collection frees before their band
+//! is full.
 
 use super::{GROUPS_MAX, Version};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
-    /// Blocks that the band holds; none: it is not open.
+    /// Blocks written into the band; 0 if it is not open.
     filled: u32,
     opened_at: u64,
-    /// Blocks of it that have died.
+    /// Number of its blocks that have died.
     invalid: u32,
 }
 
@@ -20,12 +20,12 @@ pub struct OpenBands {
 }
 
 impl OpenBands {
-    /// Bands of so many blocks, none of them open.
+    /// Bands of `band_blocks` blocks, none of them open.
     pub fn new(band_blocks: u32) -> Self {
         Self { band_blocks, open: [Open::default(); GROUPS_MAX as usize] }
     }
 
-    /// A block is written into the open band of a group; true where it was its last.
+    /// A block is written into the open band of a group; returns true if it was the band's last.
     pub fn placed(&mut self, group: u8, now: u64) -> bool {
         let open = &mut self.open[usize::from(group)];
         if open.filled == 0 {
@@ -39,7 +39,8 @@ impl OpenBands {
         is_full
     }
 
-    /// A version died that no collection has moved. It lay in the open band of its group if that band is older than it is.
+    /// A version died that no collection has moved. It lay in the open band of its group if that band is older than
+    /// the version.
     pub fn died(&mut self, version: &Version, now: u64) {
         let open = &mut self.open[usize::from(version.group % GROUPS_MAX)];
         if open.filled > 0 && version.age <= now.saturating_sub(open.opened_at) {
@@ -47,7 +48,7 @@ impl OpenBands {
         }
     }
 
-    /// The group whose open band holds the most invalid blocks, the first of equals, and how many.
+    /// The group whose open band contains the most invalid blocks, the first of equals, and their number.
     pub fn most_invalid(&self) -> (u8, u32) {
         let groups = (0u8..).zip(&self.open).map(|(group, open)| (group, open.invalid));
         groups.fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })

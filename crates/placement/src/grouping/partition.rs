@@ -1,38 +1,39 @@
-//! The best way to cut cells, in the order of their rates, into so many groups.
+//! The best partition of cells, in the order of their rates, into a number of groups.
 
-/// Groups at most.
+/// Most groups.
 pub const GROUPS_MAX: usize = 6;
-/// Cells at most.
+/// Most cells.
 pub const CELLS_MAX: usize = 16;
 
-/// Versions of which the same is known.
+/// The versions with one note.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
     /// Their note.
     pub note: u8,
     /// Deaths for each block and unit of time.
     pub rate: f64,
-    /// Blocks.
+    /// Number of valid blocks.
     pub valid: f64,
 }
 
-/// The cuts for each number of groups up to [`GROUPS_MAX`]: those with the least sum over groups of the square root of
-/// (deaths for each unit of time x blocks). By dynamic programming over the cells in the order of their rates.
+/// The partitions for each number of groups up to [`GROUPS_MAX`]: those with the least sum over groups of the square
+/// root of (deaths for each unit of time x blocks). Computed by dynamic programming over the cells in the order of
+/// their rates.
 #[derive(Clone, Debug)]
 pub struct Partition {
     cells: [Cell; CELLS_MAX],
     count: usize,
-    /// Of each number of groups, and of each number of cells taken, the least sum.
+    /// For each number of groups and of cells, the least sum.
     best: [[f64; CELLS_MAX + 1]; GROUPS_MAX + 1],
-    /// Where the last of these groups begins.
+    /// The first cell of the last of these groups.
     cut: [[usize; CELLS_MAX + 1]; GROUPS_MAX + 1],
 }
 
 impl Partition {
-    /// Looks at all cuts of these cells.
+    /// Computes the best partitions of these cells.
     ///
     /// # Panics
-    /// More cells than [`CELLS_MAX`].
+    /// There are more cells than [`CELLS_MAX`].
     pub fn new(cells: &[Cell]) -> Self {
         let count = cells.len();
         let mut sorted = [Cell::default(); CELLS_MAX];
@@ -57,7 +58,7 @@ impl Partition {
         Self { cells: sorted, count, best, cut }
     }
 
-    /// The least sum with so many groups; without end where there are fewer cells.
+    /// The least sum with this many groups; infinite if there are fewer cells.
     pub fn cost(&self, groups: usize) -> f64 {
         self.best[groups][self.count]
     }
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn cuts_are_the_best_of_all() {
-        // Fractions of the golden ratio: rates and sizes without any order.
+        // Fractions of the golden ratio: rates and sizes in no particular order.
         let fraction = |n: u32| (f64::from(n) * 0.618_033_988_75).fract();
         let cells: Vec<Cell> = (0..9).map(|n| cell(n as u8, fraction(n + 1), 100.0 * fraction(7 * n + 3))).collect();
         let mut sorted = cells.clone();
@@ -109,7 +110,7 @@ mod tests {
             least.map(|(a, b)| of(&sorted[..a]) + of(&sorted[a..b]) + of(&sorted[b..])).fold(f64::INFINITY, f64::min);
         let partition = Partition::new(&cells);
         assert!((partition.cost(3) - least).abs() < 1e-9, "{} is not {least}", partition.cost(3));
-        // The groups are what the cost says.
+        // The groups have the cost that was computed.
         let mut parts = vec![Vec::new(); 3];
         for (note, group) in partition.groups(3) {
             parts[group].push(cells[usize::from(note)]);

@@ -1,16 +1,18 @@
-//! SepBIT: groups by the time at which a block is inferred to be overwritten (Wang and others, "Separating Data via Block
-//! Invalidation Time Inference for Write Amplification Reduction in Log-Structured Storage", FAST 2022, algorithm 1).
+//! SepBIT: groups by the inferred time at which a block will be overwritten (Wang and others, "Separating Data via
+//! Block Invalidation Time Inference for Write Amplification Reduction in Log-Structured Storage", FAST 2022,
+//! algorithm 1).
 
 use super::{Collected, Grouping, Move, Placed, Write};
 
 const GROUPS: u8 = 6;
-/// Bands of the first group whose mean life says what is short.
+/// Number of bands of the first group over whose lifetimes the mean is computed.
 const BANDS_OF_MEAN: u32 = 16;
 
-/// Six groups: two of hosts, short lives and long ones; one of what outlived the short ones; three by age.
+/// Six groups: two of hosts, for short and long lifetimes; one of blocks that outlived the short lifetimes; three by
+/// age.
 #[derive(Clone, Copy, Debug)]
 pub struct SepBit {
-    /// Mean life of collected bands of the first group: what is shorter is short. Without end at first.
+    /// Mean lifetime of collected bands of the first group: lifetimes below are short. Infinite at first.
     short: f64,
     life_sum: f64,
     bands: u32,
@@ -28,7 +30,8 @@ impl Grouping for SepBit {
     }
 
     fn of_write(&mut self, write: &Write) -> Placed {
-        // The published queue of recent addresses is as long as the short life, and not longer than there are valid blocks.
+        // The published queue of recent addresses is as long as the short lifetime, and not longer than there are
+        // valid blocks.
         let known = self.short.min(write.valid_blocks as f64);
         Placed::group(write.over.is_none_or(|version| version.age as f64 >= known).into())
     }

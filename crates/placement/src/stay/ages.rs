@@ -1,24 +1,24 @@
-//! Bins of ages: as fine as an eighth of an octave, over all that matters beside a tier.
+//! Bins of ages: as fine as an eighth of an octave, up to sixteen times the size of the tier.
 
-/// Bins: eight of one unit each, then eight to an octave, up to sixteen times the tier.
+/// Number of bins: eight of one unit each, then eight in each octave, up to sixteen times the size of the tier.
 pub const BINS: usize = 96;
-/// Units of age to a tier's worth of writes.
+/// Units of age in the time in which hosts write as many blocks as the tier has.
 const UNITS_PER_TIER: u64 = 1024;
 
-/// The scale of ages beside a tier of so many blocks. Ages are counted in blocks that hosts have written.
+/// The scale of ages for a tier of a given size. Ages are counted in blocks that hosts have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ages {
     unit_blocks: u64,
 }
 
 impl Ages {
-    /// Beside a tier of so many blocks.
+    /// The scale for a tier of this many blocks.
     #[must_use]
     pub fn of_tier(blocks: u64) -> Self {
         Self { unit_blocks: (blocks / UNITS_PER_TIER).max(1) }
     }
 
-    /// The bin of an age; the last one has all that is older.
+    /// The bin of an age; the last bin contains all greater ages.
     #[must_use]
     pub fn bin(self, age_blocks: u64) -> usize {
         let units = age_blocks / self.unit_blocks;
@@ -37,19 +37,19 @@ impl Ages {
         units * self.unit_blocks
     }
 
-    /// How many ages a bin has, in blocks.
+    /// The width of a bin, in blocks.
     #[must_use]
     pub fn width(self, bin: usize) -> u64 {
         self.begin(bin + 1) - self.begin(bin)
     }
 
-    /// The octave of an age, from 0 for what is younger than a 128th of the tier to [`Self::OCTAVES`] - 1.
+    /// The octave of an age, from 0 for ages below a 128th of the tier to [`Self::OCTAVES`] - 1.
     #[must_use]
     pub fn octave(self, age_blocks: u64) -> u8 {
         (self.bin(age_blocks) / 8) as u8
     }
 
-    /// How many octaves there are.
+    /// Number of octaves.
     pub const OCTAVES: u8 = (BINS / 8) as u8;
 }
 

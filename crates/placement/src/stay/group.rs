@@ -1,41 +1,42 @@
-//! A group of writes: what it is known by, what was decided of it, and what is shown of it.
+//! A group of writes: the traits that identify it, the decision about it, and the statistics that are shown of it.
 
 use super::costs::Costs;
 use super::regions::History;
 use super::share::Share;
 
-/// What a group is known by.
+/// The properties that identify a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Traits {
-    /// The class, by its number.
+    /// Number of the class.
     pub class: u8,
-    /// The host's hint of how long it lives, by its number.
+    /// Number of the host's hint about the lifetime.
     pub hint: u8,
-    /// What the region says that is written to.
+    /// What is known about the region that is written to.
     pub history: History,
-    /// Octaves of the ages of what was read last in two large requests, from 1, the younger first; 0: nothing was.
+    /// Octaves of the ages of the blocks that the last two large requests read, plus 1, the younger first; 0 where
+    /// there was no such request.
     pub read_ages: [u8; 2],
 }
 
-/// How long a write is to stay.
+/// How long a write should stay on the fast tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stay {
-    /// On the fast tier, for as long as so many blocks are written; then it may go, where room is needed.
+    /// On the fast tier until this many further blocks are written; then it may be destaged when room is needed.
     Blocks(u64),
-    /// The same, but it is too early to know anything.
+    /// The same, but it is too early to know anything about its group.
     Unknown(u64),
-    /// It saves nothing there, or less than it costs.
+    /// Not on the fast tier: it saves nothing there, or less than it costs.
     PassBy,
 }
 
-/// Whether a group is written to.
+/// The state of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It is.
+    /// The group is in use.
     Known,
-    /// It was given up, and some of its blocks may still be followed.
+    /// The group was given up, and some of its blocks may still be followed.
     Leaving,
-    /// Its number may be another group's.
+    /// The group's number may be given to another group.
     Gone,
 }
 
@@ -46,35 +47,35 @@ pub(super) struct Group {
     /// Blocks written lately.
     pub written: f64,
     pub share: Share,
-    /// Error diffusion instead of chance: what the part that stays long is owed.
+    /// Error diffusion in place of chance: how much is owed to the part that stays long.
     pub owed: f64,
     pub costs: Costs,
 }
 
 impl Group {
-    /// One that nothing was written to.
+    /// A group to which nothing was written.
     pub fn new(traits: Traits) -> Self {
         Self { state: State::Known, traits, written: 0.0, share: Share::default(), owed: 0.0, costs: Costs::default() }
     }
 }
 
-/// What is known of a group, for who looks at it.
+/// Statistics of a group, for display.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupLook {
-    /// What it is known by.
+    /// The properties that identify the group.
     pub traits: Traits,
-    /// Its part of what was written lately.
+    /// Its part of the blocks written lately, from 0 to 1.
     pub written_part: f64,
-    /// Blocks that live, on both tiers, as far as a sample says.
+    /// Number of its living blocks, on both tiers, as estimated from a sample.
     pub living_blocks: u64,
-    /// Half of its blocks die by this age, in blocks written by hosts.
+    /// The age by which half of its blocks die, in blocks written by hosts; `None` if it is not known.
     pub median_life_blocks: Option<u64>,
-    /// The share that dies before it has to go.
+    /// The share of its blocks that dies before they must be destaged, from 0 to 1.
     pub saved_part: f64,
-    /// How long it stays.
+    /// How long its blocks stay on the fast tier.
     pub share: Share,
     /// What its blocks cost the bands since the start.
     pub costs: Costs,
-    /// Blocks written to the bands for each of its blocks that came there; `None` where hardly any did.
+    /// Blocks written to the bands for each of its blocks that reached them; `None` for too few blocks.
     pub write_amplification: Option<f64>,
 }

@@ -1,18 +1,20 @@
-//! How long the blocks of a group live: deaths and time under observation by age, and the share that has died by each age.
+//! How long the blocks of a group live: deaths and time under observation by age, and the share that has died by each
+//! age.
 
 use super::ages::{Ages, BINS};
 use super::codec::{Reader, count};
 
-/// What the history of a whole class weighs beside that of one of its groups, in blocks observed in each bin.
+/// Weight of the history of a whole class beside that of one of its groups, in blocks observed in each bin.
 const PRIOR_BLOCKS: f32 = 4.0;
-/// Observations in a bin below which nothing is known of it, in blocks.
+/// Fewest observations in a bin from which anything is known about it, in blocks.
 const KNOWN_BLOCKS: f32 = 0.5;
 
-/// Counts of what was observed, by age.
+/// Counts of observations, by age.
 #[derive(Clone, Debug)]
 pub struct Lives {
     deaths: [f32; BINS],
-    /// Observed block-time in each bin over its width: blocks that passed through it, those that died there included.
+    /// Observed block-time in each bin divided by its width: the blocks that passed through the bin, including those
+    /// that died there.
     passed: [f32; BINS],
 }
 
@@ -22,14 +24,14 @@ impl Default for Lives {
     }
 }
 
-/// One age of a curve.
+/// A point of a curve of lifetimes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
     /// The age, in blocks written.
     pub age_blocks: u64,
-    /// The share that has died by then.
+    /// The share that has died by this age, from 0 to 1.
     pub dead: f64,
-    /// Block-time that a block has taken by then on average, in blocks.
+    /// Block-time that an average block has used by this age, in blocks.
     pub taken: f64,
 }
 
@@ -50,7 +52,8 @@ impl Lives {
     pub fn died(&mut self, ages: Ages, age_blocks: u64) {
         let bin = ages.bin(age_blocks);
         self.deaths[bin] += 1.0;
-        // It would have been observed for the rest of the bin had it lived: so all who came to the bin count as one.
+        // The block would have been observed for the rest of the bin had it lived: so each block that reached the bin
+        // counts as one.
         self.passed[bin] += ages.begin(bin + 1).saturating_sub(age_blocks) as f32 / ages.width(bin) as f32;
     }
 
@@ -60,17 +63,17 @@ impl Lives {
         self.passed.iter_mut().zip(&other.passed).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Lets what is old count less: all counts times `share`.
+    /// Multiplies all counts by `share`, so that old observations count less.
     pub fn fade(&mut self, share: f32) {
         self.deaths.iter_mut().chain(&mut self.passed).for_each(|count| *count *= share);
     }
 
-    /// Deaths that were observed.
+    /// Number of observed deaths.
     pub fn deaths(&self) -> f64 {
         self.deaths.iter().map(|count| f64::from(*count)).sum()
     }
 
-    /// Appends the counts: which bins have any, and these.
+    /// Appends the counts: a mask of the bins that have any, and their counts.
     pub fn save(&self, out: &mut Vec<u8>) {
         let mut mask = [0u8; BINS / 8];
         let has_any = |bin: &usize| self.deaths[*bin] > 0.0 || self.passed[*bin] > 0.0;
@@ -82,7 +85,7 @@ impl Lives {
         }
     }
 
-    /// What [`Self::save`] wrote; `None` where that cannot be.
+    /// Reads what [`Self::save`] wrote; `None` if it is invalid.
     pub fn restore(r: &mut Reader<'_>) -> Option<Self> {
         let mut lives = Self::default();
         let mask: [u8; BINS / 8] = r.bytes()?;
@@ -92,7 +95,8 @@ impl Lives {
         Some(lives)
     }
 
-    /// The share of those that come to a bin which dies in it, drawn to that of `prior`; `None` where neither was observed.
+    /// The share of the blocks reaching a bin which dies in it, drawn towards that of `prior`; `None` if neither was
+    /// observed.
     fn share_dying(&self, prior: &Self, bin: usize) -> Option<f64> {
         let of = |lives: &Self| {
             let came = lives.passed[bin];
@@ -109,7 +113,7 @@ impl Lives {
         Some(f64::from(died / came))
     }
 
-    /// Calls `each` with the curve, from age 0 to the last age of which anything is known.
+    /// Calls `each` with the points of the curve, from age 0 to the last age about which anything is known.
     pub fn curve(&self, prior: &Self, ages: Ages, mut each: impl FnMut(Point)) {
         let mut point = Point::default();
         each(point);
@@ -126,7 +130,7 @@ impl Lives {
         }
     }
 
-    /// The age by which half of the blocks have died; `None` where fewer die while anything is known of them.
+    /// The age by which half of the blocks have died; `None` if fewer die by the last known age.
     pub fn median_blocks(&self, prior: &Self, ages: Ages) -> Option<u64> {
         let mut median = None;
         self.curve(prior, ages, |point| {

@@ -1,10 +1,12 @@
-//! How long data stays on the fast tier, by measured benefit.
+//! Decides how long data stays on the fast tier, by measured benefit.
 //!
-//! Writes are put into groups by what is known when they come: their class, the host's hint, how old what they overwrite is or
-//! how long the last data lived that was discarded there, and how old was what the host has just read in large requests (what a
-//! compaction or a copy writes lives about as long as what it reads). Nothing is assumed of a group: a sample of its blocks is followed
-//! wherever they lie, and says which share dies by which age ([`Lives`]). The tier is then shared out so that most writes die there ([`share`]); a write hears
-//! how long it is to stay, or to pass by.
+//! The policy assigns each write to a group by what is known when it arrives: its class, the host's hint, the age of
+//! the data that it overwrites or the lifetime of the last data that was discarded there, and the age of the data
+//! that the host has just read in large requests (the data that a compaction or a copy writes lives about as long as
+//! the data it reads). It assumes nothing about a group: it follows a sample of the group's blocks wherever they lie,
+//! which shows what share dies by which age ([`Lives`]). Then it shares the tier out so that as many writes as
+//! possible die there ([`share`]); for each write it returns how long the write should stay, or that it should go to
+//! the capacity tier directly.
 
 pub mod ages;
 mod codec;
@@ -35,30 +37,31 @@ use std::ops::Range;
 
 /// Most groups.
 const GROUPS_MAX: usize = 512;
-/// Memory of a group, in bytes, with its entry in the list of groups.
+/// Memory of a group, in bytes, including its entry in the list of groups.
 const BYTES_PER_GROUP: u64 = (size_of::<Group>() + size_of::<Lives>() + 64) as u64;
-/// Blocks of a request from which on it counts as a large one: what copies and compactions use.
+/// From this number of blocks on, a request counts as large, as those of copies and compactions do.
 pub const LARGE_BLOCKS: u64 = 16;
-/// Large writes after a large read from which on that says nothing of them any more.
+/// After this many large writes, the last large read no longer characterizes writes.
 const WRITES_AFTER_READ: u32 = 2;
-/// The tier is shared out anew whenever so many tiers' worth were written.
+/// The tier is shared out anew this many times while as many blocks are written as the tier has.
 const PLANS_PER_TIER: u64 = 4;
-/// Part of the room that is shared out: at first, at least, at most. It moves so that hardly anything leaves before its time.
+/// Part of the room that is shared out: initially, at least, at most. The policy adjusts it so that hardly any block
+/// is destaged before its time.
 const ROOM_PARTS: (f64, f64, f64) = (0.95, 0.75, 1.0);
 
-/// Blocks written between two plans at least.
+/// Fewest blocks written between two plans.
 const PLAN_MIN_BLOCKS: u64 = 256;
-/// Share of what is written that may leave before its time.
+/// Acceptable share of the written blocks that are destaged before their time.
 const EARLY_MAX: f64 = 0.002;
 
-/// Version of what is kept over a restart.
+/// Version of the state kept over a restart.
 const SAVED_VERSION: u8 = 1;
-/// Most blocks that are counted in it: more were never written to any pool.
+/// Greatest plausible count of blocks in the kept state: more were never written to any pool.
 const SAVED_BLOCKS_MAX: f64 = 1e18;
-/// Part of it that groups may take; the rest is for regions.
+/// Part of the kept state that groups may use; the rest is for regions.
 const SAVED_GROUPS_PART: (usize, usize) = (3, 4);
 
-/// The policy. See the module.
+/// The policy that decides how long writes stay on the fast tier. See the module.
 #[derive(Clone, Debug)]
 pub struct Stays {
     ages: Ages,
@@ -69,51 +72,55 @@ pub struct Stays {
     groups: Vec<Group>,
     lives: Vec<Lives>,
     groups_max: usize,
-    /// Numbers of groups that were given up.
+    /// Numbers of groups that were given up, for reuse.
     free_numbers: Vec<u16>,
-    /// Octaves of the ages of what was read in the last two large requests, from 1, the younger first; 0: nothing was. Two, for
-    /// several merges may be at work at once.
+    /// Octaves of the ages of the data read by the last two large requests, plus 1, the younger first; 0 where there
+    /// was none. Two, since several merges may run at once.
     read_ages: [u8; 2],
-    /// The last of them.
+    /// The octave of the last one, plus 1.
     last_read_age: u8,
     writes_since_read: u32,
-    /// Written since the last plan, and when the next is due.
+    /// The time at which the next plan is due, in blocks written.
     plan_at: u64,
     planned_at: u64,
-    /// When the first plan was asked for: a tier's worth of writes later the first one counts.
+    /// The time of the first request for a plan: the first plan takes effect after as many writes as the tier has
+    /// blocks.
     began_at: Option<u64>,
-    /// There was room for all that saves anything.
+    /// Whether there was room for all data that saves anything.
     has_room: bool,
-    /// None until the tier was shared out since the start.
+    /// `None` until the tier is shared out for the first time since the start.
     gain_of_more: Option<f64>,
     is_planned: bool,
     room_part: f64,
     price: f64,
-    /// The tier is being shared out.
+    /// The pass that shares the tier out; `None` between passes.
     pass: Option<Box<Pass>>,
     owners: Owners,
 }
 
-/// The middle of a range: at its ends a region may be a neighbour's as well.
+/// The middle of a range: at its ends, a region may also belong to a neighbouring file.
 fn middle(blocks: &Range<u64>) -> u64 {
     blocks.start + (blocks.end - blocks.start) / 2
 }
 
-/// Memory that is used of a budget: samples, regions, groups, an equal part each as far as each can use it.
+/// Numbers of samples, regions and groups that a memory budget allows: an equal part for each, as far as each can use
+/// it.
 fn counts(memory_bytes: u64) -> (usize, usize, usize) {
     let third = memory_bytes / 3;
     let groups = (third / BYTES_PER_GROUP).clamp(16, GROUPS_MAX as u64);
     ((third / BYTES_PER_BLOCK) as usize, (third / BYTES_PER_REGION) as usize, groups as usize)
 }
 
-/// Memory beside the budget, in bytes: what sharing the tier out takes while it goes on, the segments of all hulls, and whose blocks are.
+/// Memory besides the budget, in bytes: the segments of all hulls while the tier is being shared out, and the table
+/// of block owners.
 #[must_use]
 pub fn memory_beside_bytes(budget_bytes: u64) -> u64 {
     (counts(budget_bytes).2 * ages::BINS * size_of::<share::Segment>()) as u64 + owners::memory_bytes(budget_bytes)
 }
 
 impl Stays {
-    /// For a fast tier of so many blocks, disks of so many, and so much memory.
+    /// A policy for a fast tier of `tier_blocks`, disks of `disks_blocks` in total, and a memory budget of
+    /// `memory_bytes`.
     #[must_use]
     pub fn new(tier_blocks: u64, disks_blocks: u64, memory_bytes: u64) -> Self {
         let (samples, regions, groups_max) = counts(memory_bytes);
@@ -144,7 +151,7 @@ impl Stays {
         }
     }
 
-    /// A host reads. `now` counts the blocks that hosts have written, here and below.
+    /// A host reads `blocks`. `now` counts the blocks that hosts have written, here and below.
     pub fn read(&mut self, disk: u16, blocks: &Range<u64>, now: u64) {
         if blocks.end - blocks.start >= LARGE_BLOCKS {
             let age = self.regions.age(disk, middle(blocks), now).map_or(0, |age| self.ages.octave(age) + 1);
@@ -154,7 +161,7 @@ impl Stays {
         }
     }
 
-    /// The group of what is written to these blocks, by its class and hint.
+    /// Returns the group of a write to these blocks, by its class and hint.
     pub fn group(&mut self, (class, hint): (u8, u8), disk: u16, blocks: &Range<u64>, now: u64) -> u16 {
         let read_ages = if self.writes_since_read <= WRITES_AFTER_READ { self.read_ages } else { [0; 2] };
         let history = self.regions.history(disk, middle(blocks), now, self.ages);
@@ -162,7 +169,8 @@ impl Stays {
         if let Some(&number) = self.numbers.get(&traits) {
             return number;
         }
-        // Where there are as many groups as may be, what is new is what is known least of: one of its class, else of any.
+        // If the limit of groups is reached, a new combination of traits uses the group of its class with the fewest
+        // writes, or of any class.
         let number = if let Some(number) = self.free_numbers.pop() {
             self.groups[usize::from(number)] = Group::new(traits);
             number
@@ -178,10 +186,10 @@ impl Stays {
         number
     }
 
-    /// How long a write of a group is to stay.
+    /// How long a write of this group should stay.
     pub fn stay(&mut self, group: u16) -> Stay {
         let Some(group) = self.groups.get_mut(usize::from(group)).filter(|_| self.is_planned) else {
-            // In order, and not before what has been there since before a restart.
+            // In order of age, and not before data from before a restart.
             return Stay::Unknown(self.tier_blocks / 2);
         };
         let share = group.share;
@@ -198,18 +206,18 @@ impl Stays {
         }
     }
 
-    /// Whether what is written to a group dies on the fast tier, mostly, as far as it stays.
+    /// Whether at least half of the group's blocks that stay die on the fast tier.
     #[must_use]
     pub fn mostly_dies(&self, group: u16) -> bool {
         self.is_planned && self.groups.get(usize::from(group)).is_some_and(|group| group.share.saved_long >= 0.5)
     }
 
-    /// A host wrote these blocks, of a group.
+    /// A host wrote these blocks, which belong to `group`.
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, group: u16, now: u64) {
         let count = blocks.end - blocks.start;
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
         self.regions.written(disk, blocks.clone(), now, self.ages);
-        // A write that took its time may be of a group that was given up meanwhile.
+        // The group may have been given up while the write was in progress.
         if let Some(of) = self.groups.get_mut(usize::from(group)).filter(|group| group.state == State::Known) {
             of.written += count as f64;
             self.owners.written(disk, blocks.clone(), Some(group));
@@ -219,49 +227,54 @@ impl Stays {
         }
     }
 
-    /// A block came to a band, from a host or from the fast tier, or collection moved it: its group is that of the last write to it.
+    /// A block reached a band, from a host or from the fast tier, or collection moved it: it counts for the group of
+    /// the last write to it.
     pub fn came_to_band(&mut self, disk: u16, block: u64, is_collection: bool) {
         self.owners.count(disk, block, is_collection, &mut self.groups);
     }
 
-    /// What blocks cost the bands that are of no group: of classes that are not staged, from before the start, or of groups given up.
+    /// What blocks without a group cost the bands: blocks of classes that are not staged, from before the start, or
+    /// of groups that were given up.
     #[must_use]
     pub fn costs_of_others(&self) -> Costs {
         self.owners.costs_of_others
     }
 
-    /// A host wrote these blocks, of a class that is not staged: what was there is gone, and that is all that is followed.
+    /// A host wrote these blocks with a class that is not staged: the old blocks died, and the new ones are not
+    /// followed.
     pub fn written_elsewhere(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
         self.regions.written(disk, blocks.clone(), now, self.ages);
         self.owners.written(disk, blocks, None);
     }
 
-    /// What a write to these blocks would replace, as far as their region tells: the group of a band that it lies in, or what it
-    /// replaced did, and its age.
+    /// The data that a write to these blocks would replace, as estimated from its region: the group of the band that
+    /// contains this data, or contained what this data replaced, and its age. `None` if nothing is known to live
+    /// there.
     #[must_use]
     pub fn replaces(&self, disk: u16, blocks: &Range<u64>, now: u64) -> Option<(u8, u64)> {
         let block = middle(blocks);
         self.regions.age_alive(disk, block, now).map(|age| (self.regions.group(disk, block), age))
     }
 
-    /// The same of what the last write to a block replaced; its age is to the octave.
+    /// The same for the data that the last write to a block replaced; its age is exact to the octave. `None` if it
+    /// replaced nothing.
     #[must_use]
     pub fn replaced(&self, disk: u16, block: u64) -> Option<(u8, u64)> {
         self.regions.age_replaced(disk, block, self.ages).map(|age| (self.regions.group(disk, block), age))
     }
 
-    /// What the last write to these blocks replaced lay in a band: its group and its age.
+    /// The last write to these blocks replaced data in a band, of this group and age.
     pub fn replaced_in_band(&mut self, disk: u16, blocks: &Range<u64>, lifetime: (u8, u64)) {
         self.regions.replaced_in_band(disk, blocks.clone(), lifetime, self.ages);
     }
 
-    /// A request of so many blocks is written, whatever groups its parts are of.
+    /// A request of `blocks` blocks is written, whichever groups its parts belong to.
     pub fn requested(&mut self, blocks: u64) {
         self.writes_since_read = self.writes_since_read.saturating_add(u32::from(blocks >= LARGE_BLOCKS));
     }
 
-    /// A host discarded these blocks, or wrote zeros there.
+    /// A host discarded these blocks, or wrote zeros to them.
     pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64) {
         self.sample.died(disk, blocks.clone(), now, self.ages, &mut self.lives);
         self.regions.discarded(disk, blocks.clone(), now, self.ages);
@@ -274,29 +287,31 @@ impl Stays {
         now >= self.plan_at && !self.is_planning()
     }
 
-    /// Sets what staging a block costs, as a share of a write to the capacity tier saved, from 0 to below 1: where the fast
-    /// tier would be worn first.
+    /// Sets the cost of staging a block, as a share of the write to the capacity tier that it may save, from 0 to
+    /// below 1: more than 0 if the fast tier would wear out first.
     pub fn set_price(&mut self, price: f64) {
         self.price = price.clamp(0.0, 0.99);
     }
 
-    /// What staging a block costs.
+    /// The cost of staging a block, from 0 to 0.99.
     #[must_use]
     pub fn price(&self) -> f64 {
         self.price
     }
 
-    /// Writes that one more block of the tier would save for each block that hosts write; `None` as long as too little is known.
+    /// Writes that one more block of the tier would save for each block that hosts write; `None` while too little is
+    /// known.
     #[must_use]
     pub fn gain_of_more(&self) -> Option<f64> {
         self.gain_of_more.filter(|_| self.is_planned)
     }
 
-    /// Begins to share `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should.
+    /// Begins to share `room_blocks` of the tier out. `early_blocks` is the number of blocks that were destaged
+    /// before their time since the last plan.
     pub fn begin_plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
         let passed = now.saturating_sub(self.planned_at);
         self.planned_at = now;
-        // Sooner while all is new.
+        // More often while the policy is new.
         self.plan_at =
             now + (self.tier_blocks / PLANS_PER_TIER).min(now / 2).max(self.tier_blocks / 64).max(PLAN_MIN_BLOCKS);
         if now > 2 * self.tier_blocks && passed > 0 {
@@ -315,7 +330,7 @@ impl Stays {
         self.pass.is_some()
     }
 
-    /// Goes on with that; true where it came to its end.
+    /// Continues to share the tier out; returns true once that is complete.
     pub fn plan_on(&mut self) -> bool {
         self.plan_piece(PIECE)
     }
@@ -342,8 +357,8 @@ impl Stays {
         true
     }
 
-    /// Where there are as many groups as may be, those that hardly anything is written to make room for others: they are not
-    /// written to any more, and gone once no block is followed that is theirs.
+    /// If the limit of groups is reached, gives up the groups with hardly any writes, to make room for others: they
+    /// receive no more writes, and disappear once none of their blocks is followed.
     fn give_up_groups(&mut self) {
         if self.groups.len() < self.groups_max || !self.free_numbers.is_empty() {
             return;
@@ -355,7 +370,7 @@ impl Stays {
         self.numbers.retain(|_, number| self.groups[usize::from(*number)].state == State::Known);
     }
 
-    /// The lives of all groups of a class together.
+    /// For each class, the sum of the lifetimes of its groups.
     fn of_classes(&self) -> BTreeMap<u8, Lives> {
         let mut of_classes: BTreeMap<u8, Lives> = BTreeMap::new();
         for (group, lives) in self.groups.iter().zip(&self.lives) {
@@ -364,15 +379,15 @@ impl Stays {
         of_classes
     }
 
-    /// Whether anything was written that could be learned from.
+    /// Whether any group is known, so that there is something to save.
     #[must_use]
     pub fn knows_groups(&self) -> bool {
         !self.groups.is_empty()
     }
 
-    /// What was learned, to be kept over a restart: plan, groups with their lives, and regions, in at most so many bytes, of which some
-    /// hundreds are needed. Blocks that are followed are not in it: what is known of the lives up to now is counted, and others are followed
-    /// soon. Allocates what it returns.
+    /// Encodes the learned state, to be kept over a restart: plan, groups with their lifetimes, and regions, in at
+    /// most `bytes_max` bytes, of which some hundreds are needed. The blocks being followed are not part of it: their
+    /// lifetimes so far are counted, and others are soon followed. Allocates the result.
     #[must_use]
     pub fn save(&self, now: u64, bytes_max: usize) -> Vec<u8> {
         let mut out = vec![SAVED_VERSION];
@@ -412,7 +427,8 @@ impl Stays {
         out
     }
 
-    /// Goes on with what [`Self::save`] wrote. Nothing changes where that is of another version or tier, or cannot be: false.
+    /// Continues with the state that [`Self::save`] encoded. Returns false, and changes nothing, if the state has
+    /// another version or is for another tier, or is invalid.
     pub fn restore(&mut self, saved: &[u8], now: u64) -> bool {
         let mut restored = self.clone();
         (restored.groups, restored.lives, restored.numbers) = Default::default();
@@ -445,7 +461,7 @@ impl Stays {
             let (short_blocks, long_blocks) = (stay(r.u64()?)?, stay(r.u64()?)?);
             let share = Share { short_blocks, long_blocks, part_long: r.fraction(1.0)?, saved_long: r.fraction(1.0)? };
             let lives = Lives::restore(r)?;
-            // With less memory than before there may be fewer groups: those with the most writes come first.
+            // With less memory than before there may be fewer groups: the groups with the most writes come first.
             if self.groups.len() < self.groups_max && !self.numbers.contains_key(&traits) {
                 self.numbers.insert(traits, self.groups.len() as u16);
                 self.groups.push(Group { written, share, ..Group::new(traits) });
@@ -455,7 +471,8 @@ impl Stays {
         self.regions.restore(r, then, self.ages)
     }
 
-    /// All groups that were written to lately or whose blocks came to bands, those first that are written and collected most.
+    /// All groups with recent writes or blocks that reached bands, those with the most writes and collected blocks
+    /// first.
     #[must_use]
     pub fn look(&self) -> Vec<GroupLook> {
         let of_classes = self.of_classes();

@@ -1,6 +1,6 @@
-//! Sharing the tier out in pieces, for whoever may not be kept for long: each looks at a bounded number of blocks, groups or
-//! segments. Where nothing is written between them, what comes out is what one long piece would find; what is written meanwhile
-//! counts as far as a piece has yet to look at it. Decisions change at the end, all at once.
+//! Shares the tier out in pieces, for a caller that must not be delayed for long: each piece examines a bounded
+//! number of blocks, groups or segments. If nothing is written between the pieces, the result is that of one long
+//! piece; writes in between count as far as a later piece examines them. All decisions change at once, at the end.
 
 use super::ages::{self, Ages};
 use super::group::{Group, State};
@@ -9,42 +9,43 @@ use super::sample::Sample;
 use super::share::{self, Fill, Segment, Share};
 use std::collections::BTreeMap;
 
-/// What the past counts for, from one plan to the next: half after some three tiers' worth of writes.
+/// Factor for old observations from one plan to the next: they count half after about three times as many writes as
+/// the tier has blocks.
 const FADE: f32 = 0.95;
 
-/// What a piece looks at, at most: a few tens of microseconds each.
+/// What one piece examines at most: a few tens of microseconds for each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Blocks that are followed.
+    /// Followed blocks.
     pub blocks: usize,
     /// Groups.
     pub groups: usize,
-    /// Segments of their hulls.
+    /// Segments of the groups' hulls.
     pub segments: usize,
 }
 
 pub(super) const PIECE: Piece = Piece { blocks: 256, groups: 8, segments: 256 };
 
-/// How far a pass has come.
+/// The progress of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Blocks are counted that are followed, after this one.
+    /// Counts followed blocks, after this one.
     Count(Option<(u16, u64)>),
-    /// The lives of classes are added up, from this group on.
+    /// Sums the lifetimes of classes, from this group on.
     Classes(usize),
-    /// Hulls are cut, from this group on.
+    /// Cuts hulls, from this group on.
     Cut(usize),
-    /// Segments are taken, the best first.
+    /// Takes segments, the best first.
     Fill,
 }
 
-/// A pass over all that is known.
+/// A pass over all blocks, groups and segments.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     step: Step,
     now: u64,
     room_blocks: f64,
-    /// What groups were written, all together.
+    /// Writes to all groups together.
     written: f64,
     of_classes: BTreeMap<u8, Lives>,
     segments: Vec<Segment>,
@@ -54,7 +55,7 @@ pub(super) struct Pass {
     curve: Vec<Point>,
 }
 
-/// What a pass looks at, and changes.
+/// The state that a pass reads and changes.
 pub(super) struct Known<'a> {
     pub groups: &'a mut Vec<Group>,
     pub lives: &'a mut Vec<Lives>,
@@ -65,7 +66,7 @@ pub(super) struct Known<'a> {
 }
 
 impl Pass {
-    /// Begins to share so much room out.
+    /// Begins to share `room_blocks` out.
     pub fn begin(now: u64, room_blocks: f64) -> Self {
         Self {
             step: Step::Count(None),
@@ -81,17 +82,17 @@ impl Pass {
         }
     }
 
-    /// When it began.
+    /// When the pass began, in blocks written.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// What each group gets, once it has come to its end.
+    /// The share of each group, once the pass is complete.
     pub fn shares(&self) -> &[Share] {
         &self.shares
     }
 
-    /// Whether room was left.
+    /// Whether room is left.
     pub fn has_room(&self) -> bool {
         self.fill.left > 0.0
     }
@@ -101,7 +102,7 @@ impl Pass {
         self.fill.gain_of_more
     }
 
-    /// Goes on; true where it came to its end. Allocates, once in a while.
+    /// Continues by one piece; returns true once the pass is complete. Allocates now and then.
     pub fn go_on(&mut self, known: &mut Known<'_>, piece: Piece) -> bool {
         self.step = match self.step {
             Step::Count(after) => self.count_piece(known, after, piece.blocks),
@@ -117,7 +118,7 @@ impl Pass {
         false
     }
 
-    /// Counts lives that go on up to now, and forgets blocks that nothing is learned from any more.
+    /// Counts living blocks up to now, and forgets blocks that have nothing more to show.
     fn count_piece(&self, known: &mut Known<'_>, after: Option<(u16, u64)>, blocks: usize) -> Step {
         let oldest = self.now.saturating_sub(known.ages.begin(ages::BINS));
         let groups = &*known.groups;
@@ -152,12 +153,13 @@ impl Pass {
             if let Some(prior) = self.of_classes.get(&group.traits.class).filter(|_| group.written > 0.0) {
                 self.curve.clear();
                 lives.curve(prior, known.ages, |point| self.curve.push(point));
-                // Groups are written while a pass goes on, so that one may have more than all had when they were added up.
+                // Groups are written while a pass is in progress, so that one group may have more writes now than all
+                // had when these were summed.
                 let (rate, first) = (group.written / self.written.max(group.written), self.segments.len());
                 share::cut(number as u16, rate, known.price, &self.curve, &mut self.hull, &mut self.segments);
                 self.fill.add(first, &self.segments);
             }
-            // The past counts for less the next time.
+            // Old observations count less in the next pass.
             group.written *= f64::from(FADE);
             lives.fade(FADE);
         }

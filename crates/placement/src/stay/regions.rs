@@ -1,4 +1,4 @@
-//! What each region of the disks was like lately: when it was last written, and how long what lay there lived.
+//! Recent history of each region of the disks: when it was last written, and how long the data there lived.
 
 use super::ages::{Ages, BINS};
 use super::codec::Reader;
@@ -11,25 +11,25 @@ pub const BYTES_PER_REGION: u64 = size_of::<Region>() as u64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Region {
-    /// Time of the last write, in units of [`Regions::unit_blocks`], from 1; 0: never.
+    /// Time of the last write, in units of [`Regions::unit_blocks`], plus 1; 0: never.
     written: u32,
-    /// Octave of the last life that ended by a discard, from 1; 0: none has.
+    /// Octave of the lifetime of the data discarded last, plus 1; 0: none was.
     life: u8,
-    /// What was written last has not been discarded.
+    /// Whether the data written last has not been discarded.
     lives: bool,
-    /// Octave of the age of what the last write replaced, from 1; 0: nothing lived there.
+    /// Octave of the age of the data that the last write replaced, plus 1; 0: there was none.
     replaced: u8,
-    /// Group of the band in which what was replaced lay, when one had it last.
+    /// Group of the band that contained the replaced data, when it last lay in one.
     group: u8,
 }
 
-/// What a region says of a write to it, in one byte: nothing, how long the last data lived that was discarded, or how old what
-/// is overwritten is.
+/// A region's prediction for a write to it, in one byte: none, the lifetime of the data discarded last, or the age of
+/// the data being overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct History(u8);
 
 impl History {
-    /// Nothing is known.
+    /// No prediction.
     pub const UNKNOWN: Self = Self(0);
 
     fn discarded_at(octave: u8) -> Self {
@@ -40,17 +40,18 @@ impl History {
         Self(1 + Ages::OCTAVES + octave)
     }
 
-    /// What [`Self::number`] gave; `None` where that cannot be.
+    /// The history that [`Self::number`] encoded; `None` for an invalid number.
     pub fn of_number(number: u8) -> Option<Self> {
         (number <= 2 * Ages::OCTAVES).then_some(Self(number))
     }
 
-    /// As a number.
+    /// The history as a number, for storage.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// The octave of a life that ended by a discard; that of the age of what is overwritten.
+    /// The octave of the lifetime of discarded data; the octave of the age of overwritten data. At most one of them
+    /// is known.
     #[must_use]
     pub fn octaves(self) -> (Option<u8>, Option<u8>) {
         let known = self.0.checked_sub(1);
@@ -68,7 +69,8 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// Of at most so many regions, for disks of so many blocks together, beside a tier of so many.
+    /// A table of at most `regions_max` regions, for disks of `disks_blocks` in total and a fast tier of
+    /// `tier_blocks`.
     #[must_use]
     pub fn new(regions_max: usize, disks_blocks: u64, tier_blocks: u64) -> Self {
         let regions_max = regions_max.max(1) as u64;
@@ -81,7 +83,7 @@ impl Regions {
         }
     }
 
-    /// A region in one byte: nothing, the bin of its age, or how long what was discarded had lived.
+    /// A region in one byte: nothing, the bin of its age, or the lifetime of discarded data.
     fn value(&self, region: Region, now: u64, ages: Ages) -> u8 {
         match region {
             Region { written: 0, .. } => 0,
@@ -90,14 +92,14 @@ impl Regions {
         }
     }
 
-    /// Appends the table: runs of values, in at most so many bytes. Where they do not fit neighbours share a value, that of the one
-    /// that was written last.
+    /// Appends the table: runs of values, in at most `bytes_max` bytes. If they do not fit, neighbours share a value,
+    /// that of the one written last.
     pub fn save(&self, (now, ages): (u64, Ages), bytes_max: usize, out: &mut Vec<u8>) {
         out.push(self.shift as u8);
         out.extend_from_slice(&(self.table.len() as u32).to_le_bytes());
         let mut runs = Vec::new();
         let mut exponent = 0u8;
-        // In the end all share one value, and that fits.
+        // In the end all regions share one value, and that fits.
         loop {
             runs.clear();
             for neighbours in self.table.chunks(1 << exponent) {
@@ -118,8 +120,8 @@ impl Regions {
         runs.iter().for_each(|&(value, more)| out.extend_from_slice(&[value, more]));
     }
 
-    /// Takes what [`Self::save`] wrote at the time `then`. A table of another shape, as another memory limit makes it, stays empty.
-    /// `None` where what was written cannot be.
+    /// Restores a table that [`Self::save`] wrote at the time `then`. A table of another shape, from another memory
+    /// limit, is ignored, so that this table stays empty. `None` if the bytes are invalid.
     pub fn restore(&mut self, r: &mut Reader<'_>, then: u64, ages: Ages) -> Option<()> {
         let (shift, len, exponent, runs) = (r.u8()?, r.u32()?, r.u8()?, r.u32()?);
         let is_of_this_shape = u32::from(shift) == self.shift && len as usize == self.table.len();
@@ -149,12 +151,13 @@ impl Regions {
     }
 
     fn place(&self, disk: u16, block: u64) -> usize {
-        // Disks follow one another in the table from places that are spread by the golden ratio (Knuth, volume 3, 6.4).
+        // The regions of a disk are consecutive in the table, from a place that is spread by the golden ratio (Knuth,
+        // volume 3, 6.4).
         let begin = u64::from(disk).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
         ((begin + (block >> self.shift)) % self.table.len() as u64) as usize
     }
 
-    /// The places of all regions that a range touches, each once.
+    /// The indices of all regions that a range touches, each once.
     fn places(&self, disk: u16, blocks: Range<u64>) -> impl Iterator<Item = usize> + use<> {
         let first = self.place(disk, blocks.start);
         let count =
@@ -167,7 +170,7 @@ impl Regions {
         now.saturating_sub(u64::from(region.written.saturating_sub(1)) * self.unit_blocks)
     }
 
-    /// What the region of a block says of a write to it now.
+    /// The prediction of a block's region for a write to it now.
     #[must_use]
     pub fn history(&self, disk: u16, block: u64, now: u64, ages: Ages) -> History {
         match self.table[self.place(disk, block)] {
@@ -177,34 +180,35 @@ impl Regions {
         }
     }
 
-    /// The time since the region of a block was last written.
+    /// The time since the region of a block was last written; `None` if it never was.
     #[must_use]
     pub fn age(&self, disk: u16, block: u64, now: u64) -> Option<u64> {
         let region = self.table[self.place(disk, block)];
         (region.written > 0).then(|| self.age_of(region, now))
     }
 
-    /// The age of what lives in the region of a block: of what a write would replace.
+    /// The age of the living data in the region of a block, which a write would replace; `None` if there is none.
     #[must_use]
     pub fn age_alive(&self, disk: u16, block: u64, now: u64) -> Option<u64> {
         let region = self.table[self.place(disk, block)];
         region.lives.then(|| self.age_of(region, now))
     }
 
-    /// The age of what the last write to the region of a block replaced, to its octave.
+    /// The age of the data that the last write to the region of a block replaced, to its octave; `None` if there was
+    /// none.
     #[must_use]
     pub fn age_replaced(&self, disk: u16, block: u64, ages: Ages) -> Option<u64> {
         let octave = self.table[self.place(disk, block)].replaced.checked_sub(1)?;
         Some(ages.begin(usize::from(octave) * 8))
     }
 
-    /// The group that what was replaced there lay in, when a band had it last.
+    /// The group of the band that contained the replaced data, when it last lay in one.
     #[must_use]
     pub fn group(&self, disk: u16, block: u64) -> u8 {
         self.table[self.place(disk, block)].group
     }
 
-    /// What the last write to these blocks replaced lay in a band: its group and its age, which is exact.
+    /// The last write to these blocks replaced data in a band, of this group and exact age.
     pub fn replaced_in_band(&mut self, disk: u16, blocks: Range<u64>, (group, age): (u8, u64), ages: Ages) {
         for place in self.places(disk, blocks) {
             let region = &mut self.table[place];
@@ -217,7 +221,7 @@ impl Regions {
         let written = u32::try_from(now / self.unit_blocks).unwrap_or(u32::MAX - 1).saturating_add(1);
         for place in self.places(disk, blocks) {
             let region = self.table[place];
-            // A write in parts replaces what was there before the first of them.
+            // A write in several parts replaces the data that was there before its first part.
             let replaced = if region.written == written && region.lives {
                 region.replaced
             } else if region.lives {

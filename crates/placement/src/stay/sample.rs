@@ -1,28 +1,28 @@
-//! A sample of blocks whose lives are followed, chosen by their addresses (as SHARDS does: Waldspurger, FAST'15): of bounded
-//! size, whatever there is to follow.
+//! A sample of blocks whose lifetimes are followed, chosen by their addresses (as in SHARDS: Waldspurger, FAST'15):
+//! of bounded size, however many blocks there are.
 
 use super::ages::Ages;
 use super::lives::Lives;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 
-/// Memory of one block that is followed, in bytes: key and value in a B-tree whose nodes are two thirds full.
+/// Memory of one followed block, in bytes: key and value in a B-tree whose nodes are two thirds full.
 pub const BYTES_PER_BLOCK: u64 = 60;
 
 #[derive(Clone, Copy, Debug)]
 struct Followed {
     written_at: u64,
-    /// Up to here its life is in the counts of its group.
+    /// Up to this time its life is included in the counts of its group.
     counted_to: u64,
     group: u16,
 }
 
-/// The blocks that are followed.
+/// The followed blocks.
 #[derive(Clone, Debug)]
 pub struct Sample {
     blocks: BTreeMap<(u16, u64), Followed>,
     blocks_max: usize,
-    /// Blocks whose hash has so many zeros at its end are followed.
+    /// Blocks whose hash ends in at least this many zeros are followed.
     zeros: u32,
     /// Scratch space.
     forgotten: Vec<(u16, u64)>,
@@ -37,19 +37,19 @@ pub(super) fn hash(disk: u16, block: u64) -> u64 {
 }
 
 impl Sample {
-    /// Of at most so many blocks.
+    /// A sample of at most `blocks_max` blocks.
     #[must_use]
     pub fn new(blocks_max: usize) -> Self {
         Self { blocks: BTreeMap::new(), blocks_max: blocks_max.max(1), zeros: 0, forgotten: Vec::new() }
     }
 
-    /// Blocks of which one is followed on average.
+    /// One in this many blocks is followed on average.
     #[must_use]
     pub fn one_of(&self) -> u64 {
         1 << self.zeros
     }
 
-    /// What lay in these blocks is gone.
+    /// The data in these blocks died.
     pub fn died(&mut self, disk: u16, blocks: Range<u64>, now: u64, ages: Ages, lives: &mut [Lives]) {
         while let Some((&key, _)) = self.blocks.range((disk, blocks.start)..(disk, blocks.end)).next() {
             let Some(followed) = self.blocks.remove(&key) else { break };
@@ -61,7 +61,8 @@ impl Sample {
         }
     }
 
-    /// These blocks were written, what lay there before being gone already. Allocates for one block of [`Self::one_of`].
+    /// These blocks were written, after `died` was called for the old data. Allocates for one in [`Self::one_of`]
+    /// blocks.
     pub fn written(&mut self, disk: u16, blocks: Range<u64>, now: u64, group: u16) {
         for block in blocks {
             if hash(disk, block).trailing_zeros() >= self.zeros {
@@ -75,9 +76,9 @@ impl Sample {
         }
     }
 
-    /// Counts the lives that go on up to `now` of at most so many blocks after one, and forgets those written before `oldest`, which
-    /// nothing is learned from any more, and those of groups that are not known. Returns the last block that it came to; `None` where
-    /// no other follows it.
+    /// Counts the lives up to `now` of at most `most` blocks after `after`; forgets the blocks written before
+    /// `oldest`, which have nothing more to show, and those of unknown groups. Returns the last block that it
+    /// examined; `None` if no other block follows.
     pub fn count_some(
         &mut self,
         after: Option<(u16, u64)>,
@@ -108,14 +109,14 @@ impl Sample {
         last.filter(|_| seen == most)
     }
 
-    /// Follows more where there is much room.
+    /// Follows more blocks if there is much room.
     pub fn follow_more(&mut self) {
         if self.zeros > 0 && self.blocks.len() < self.blocks_max / 4 {
             self.zeros -= 1;
         }
     }
 
-    /// Blocks followed of each group.
+    /// Calls `each` with the group of each followed block.
     pub fn count_groups(&self, mut each: impl FnMut(u16)) {
         self.blocks.values().for_each(|followed| each(followed.group));
     }
@@ -147,7 +148,7 @@ mod tests {
     }
 
     proptest! {
-        /// Held against a map of all blocks: each death is counted once, at its age, in its group.
+        /// Compares with a map of all blocks: each death is counted once, at its age, in its group.
         #[test]
         fn lives_are_those_of_the_blocks(steps in prop::collection::vec((0u64..40, 1u64..10, 0u16..3, 0u8..4), 1..200)) {
             let ages = Ages::of_tier(1);
@@ -169,7 +170,7 @@ mod tests {
                     model.extend(range.map(|block| (block, (now, group))));
                 }
                 if what == 3 {
-                    // A piece of a pass, whatever has come and gone since the one before.
+                    // A piece of a pass, after any changes since the piece before.
                     after = sample.count_some(after, 4, (now, 0, ages), |_| true, &mut lives);
                 }
                 prop_assert_eq!(sample.len(), model.len());

@@ -1,48 +1,50 @@
-//! Sharing a tier among groups by benefit: who stays for how long, so that most writes are saved.
+//! Shares a tier among groups by benefit: decides how long the blocks of each group stay, so that most writes are
+//! saved.
 //!
-//! A group whose blocks may stay up to an age takes so many blocks of the tier, on average, and saves the writes of those that
-//! die before. Of each group the concave hull of that curve is cut into segments, and the segments that save most for
-//! each block of the tier come first, until the tier is full: the best there is (Lagrange; Everett, 1963). The segment that
-//! fits in part is for a part of its group, which stays to the end of it; the others go at its beginning. So of data that is
-//! written in turns longer than the tier, a part is kept, where an order by age would keep nothing.
+//! A group whose blocks may stay up to an age occupies a certain number of blocks of the tier, on average, and saves
+//! the writes of the blocks that die before. The concave hull of this curve is cut into segments for each group, and
+//! the segments that save most for each block of the tier are taken first, until the tier is full: this is optimal
+//! (Lagrange; Everett, 1963). A segment that fits only in part applies to a part of its group, which stays up to the
+//! end of the segment; the others leave at its beginning. So if data is written cyclically over more than the tier, a
+//! part of it is kept, where an order by age would keep nothing.
 
 use super::lives::Point;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// How long the blocks of a group stay.
+/// How long the blocks of a group stay on the fast tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
-    /// Age to which all stay, in blocks written.
+    /// Age up to which all blocks stay, in blocks written.
     pub short_blocks: u64,
-    /// Age to which a part stays.
+    /// Age up to which a part of the blocks stays, in blocks written.
     pub long_blocks: u64,
-    /// That part.
+    /// This part, from 0 to 1.
     pub part_long: f64,
-    /// The share of those that stay longest which die there.
+    /// The share of the blocks with the longest stay that die during it, from 0 to 1.
     pub saved_long: f64,
 }
 
-/// A piece of a group's hull.
+/// A segment of a group's hull.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// The group.
     pub group: u16,
     /// Writes saved for each block of the tier and block written.
     pub(super) gain: f64,
-    /// Blocks of the tier that it takes.
+    /// Blocks of the tier that the segment occupies.
     pub(super) takes_blocks: f64,
     pub(super) from_age: u64,
     pub(super) to_age: u64,
-    /// Dead by its end, as a share.
+    /// Share of the group's blocks that have died by its end.
     pub(super) dead: f64,
 }
 
-/// What staging costs where it is cheap, as a share of a write saved: journal, map, and a read when it is destaged.
+/// The least cost of staging, as a share of a write saved: journal, map, and a read for destaging.
 const PRICE_MIN: f64 = 0.02;
 
-/// Adds the segments of a group to `segments`. `rate`: its part of all writes. `price`: what staging a block costs, as a share
-/// of a write saved. `hull` is scratch space.
+/// Appends the segments of a group to `segments`. `rate` is the group's part of all writes. `price` is the cost of
+/// staging a block, as a share of a write saved. `hull` is scratch space.
 pub fn cut(group: u16, rate: f64, price: f64, curve: &[Point], hull: &mut Vec<Point>, segments: &mut Vec<Segment>) {
     let price = price.max(PRICE_MIN);
     let saved = |point: &Point| if point.age_blocks == 0 { 0.0 } else { point.dead - price };
@@ -69,7 +71,7 @@ pub fn cut(group: u16, rate: f64, price: f64, curve: &[Point], hull: &mut Vec<Po
     }
 }
 
-/// The best segment of a group that was not taken yet, and where the group's end.
+/// The best remaining segment of a group, and the end of the group's segments.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     gain: f64,
@@ -98,25 +100,27 @@ impl PartialEq for Head {
 
 impl Eq for Head {}
 
-/// Takes segments, the best first, until the tier is full. Those of one group are in order already: its hull is concave.
+/// Takes segments, the best first, until the tier is full. The segments of one group are in order already, since its
+/// hull is concave.
 #[derive(Clone, Debug, Default)]
 pub struct Fill {
     heads: BinaryHeap<Head>,
-    /// Blocks of the tier that are left.
+    /// Blocks of the tier that are not assigned yet.
     pub left: f64,
-    /// Writes that one more block of it would save for each block written: 0 as long as some are left.
+    /// Writes that one more block of the tier would save for each block written: 0 while blocks are left.
     pub gain_of_more: f64,
 }
 
 impl Fill {
-    /// Adds a group's segments: those from `first` on.
+    /// Adds a group's segments: those from index `first` on.
     pub fn add(&mut self, first: usize, segments: &[Segment]) {
         if let Some(&Segment { gain, group, .. }) = segments.get(first) {
             self.heads.push(Head { gain, group, at: first, end: segments.len() });
         }
     }
 
-    /// Takes at most so many; true where there may be others. Groups that get nothing keep the share that they have.
+    /// Takes at most `most` segments; returns true if there may be more. A group that gets no segment keeps its
+    /// share.
     pub fn take(&mut self, most: usize, segments: &[Segment], mut give: impl FnMut(u16, Share)) -> bool {
         for _ in 0..most {
             let Some(head) = self.heads.pop() else { return false };
@@ -167,7 +171,7 @@ mod tests {
     fn what_dies_soon_comes_first_and_of_the_next_a_part_stays() {
         let (shares, left) = shared(600.0, 0.0, &[(0.5, all_at(1000)), (0.25, all_at(100)), (0.25, all_at(9000))]);
         assert_eq!(shares[&1], Share { short_blocks: 100, long_blocks: 100, part_long: 1.0, saved_long: 1.0 });
-        // 25 blocks are taken by the first; 575 are left for 500, and 75 of 2,250 for the last.
+        // The first group takes 25 blocks; 575 are left for the 500 of the next, and 75 for the 2,250 of the last.
         assert_eq!(shares[&0], Share { short_blocks: 1000, long_blocks: 1000, part_long: 1.0, saved_long: 1.0 });
         let last = shares[&2];
         assert_eq!((last.short_blocks, last.long_blocks), (0, 9000));
@@ -188,7 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// No other way to share out the tier saves more: held against all choices of an age for each of two groups.
+        /// No other way to share the tier out saves more: compares with all choices of an age for each of two groups.
         #[test]
         fn no_choice_of_ages_saves_more(
             steps in prop::collection::vec((1u64..50, 0.0f64..0.5, 1u64..50, 0.0f64..0.5), 1..8),

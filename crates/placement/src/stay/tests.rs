@@ -1,6 +1,7 @@
 use super::*;
 
-/// Plays a stream on a tier that evicts what is due first; returns the share of the writes that died there.
+/// Runs a stream on a tier that evicts blocks whose time is over first; returns the share of the writes that died
+/// there.
 struct Tier {
     stays: Stays,
     room: usize,
@@ -51,7 +52,7 @@ impl Tier {
     }
 }
 
-/// A whole pass.
+/// Performs a whole pass.
 fn plan(stays: &mut Stays, now: u64, room_blocks: u64, early_blocks: u64) {
     stays.begin_plan(now, room_blocks, early_blocks);
     while !stays.plan_on() {}
@@ -59,7 +60,7 @@ fn plan(stays: &mut Stays, now: u64, room_blocks: u64, early_blocks: u64) {
 
 #[test]
 fn of_a_turn_longer_than_the_tier_a_part_is_kept() {
-    // An order by age keeps nothing of it: every block has left before it is written again.
+    // An order by age keeps nothing of this: every block has left before it is written again.
     let mut tier = Tier::new(1000, 1 << 16);
     for round in 0..60 {
         for block in (0..2000).step_by(4) {
@@ -162,7 +163,7 @@ fn groups_and_samples_are_bounded_by_memory() {
     assert_eq!(stays.group((250, 0), 1, &(0..1), 0), 0, "a class without room for a group of its own");
 }
 
-/// A tier that a stream of a log, a scan and discards went through.
+/// A tier after a stream of log writes, scans and discards.
 fn aged(tier_blocks: usize) -> Tier {
     let mut tier = Tier::new(tier_blocks, 1 << 20);
     for step in 0..20_000u64 {
@@ -196,7 +197,7 @@ fn what_was_learned_is_kept_over_a_restart() {
         assert!((before.saved_part - after.saved_part).abs() < 0.02, "{before:?} {after:?}");
         assert!((before.written_part - after.written_part).abs() < 1e-6);
     }
-    // The same writes fall into the same groups: nearly always, as ages are kept in bins of an eighth of an octave.
+    // The same writes belong to the same groups: nearly always, as ages are kept in bins of an eighth of an octave.
     let mut was = tier.stays.clone();
     let differing = (0..1000u64)
         .filter(|i| {
@@ -209,7 +210,7 @@ fn what_was_learned_is_kept_over_a_restart() {
         })
         .count();
     assert!(differing < 50, "{differing} of 1000");
-    // Written again it is the same, but for ages that moved to the middle of their bins.
+    // Saved again, the state is the same, except for ages that moved to the middle of their bins.
     let twice = again.save(tier.now, 128 << 10);
     assert_eq!(twice[..29], saved[..29]);
 }
@@ -236,7 +237,7 @@ fn what_is_kept_has_a_bound_and_comes_from_this_tier() {
 #[test]
 #[ignore = "a measurement: with --release and --nocapture"]
 fn how_long_plan_takes_with_all_the_memory_it_may_have() {
-    // 1 GiB of memory and more: 4 MiB for the policy.
+    // With 1 GiB of memory or more: 4 MiB for the policy.
     let mut tier = Tier::new(1 << 20, 1 << 24);
     for class in 0..100u8 {
         for hint in 0..6 {
@@ -292,7 +293,7 @@ mod hostile {
     use std::sync::OnceLock;
 
     proptest! {
-        /// Whatever is read, the policy goes on.
+        /// Whatever the bytes, the policy continues to work.
         #[test]
         fn no_bytes_end_it(
             changes in prop::collection::vec((0usize..4000, any::<u8>()), 0..12),

@@ -1,4 +1,4 @@
-//! Ours beside a model that keeps everything in plain queues, and what a scan leaves.
+//! Compares the cache with a model in plain queues, and tests what a scan leaves.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,21 +8,21 @@ use forebay_block::Random;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The policy in plain queues, the newest first, searched from end to end. Of runs the cache's own judgement is taken, which has
-/// tests of its own.
+/// The policy in plain queues, the newest first, searched from end to end. For runs the model uses the cache's own
+/// decision, which has separate tests.
 struct Model {
     small: VecDeque<(Key, u8)>,
     main: VecDeque<(Key, u8)>,
-    /// None: one that came back or was written. The flag: it was passed by.
+    /// `None`: the block returned or was written. The flag: the cache let the block pass.
     small_ghosts: VecDeque<Option<(Key, bool)>>,
     main_ghosts: VecDeque<Option<(Key, bool)>>,
     places: u32,
     /// Share of the small queue.
     share: Share,
     runs: Runs,
-    /// Blocks of runs that may still fill free places.
+    /// How many blocks of runs may still fill free places.
     first_turn_left: u32,
-    /// Its judgement is taken, too.
+    /// The cache's own sample, whose decisions the model uses.
     sample: Sample,
 }
 
@@ -89,7 +89,7 @@ impl Model {
         "miss"
     }
 
-    /// Two places, or a hundredth where that is less, and more where there are more ghosts of the other queue.
+    /// Two places, or a hundredth if that is less; more if the other queue has more ghosts.
     fn step(&self, others: u64, own: u64) -> u64 {
         let least = ((2 << 40) / u64::from(self.places)).min((1_u64 << 40).div_ceil(100));
         (least * others / own).max(least)
@@ -165,7 +165,7 @@ impl Model {
         self.places = places;
         let mut gone = Vec::new();
         while self.held() > places {
-            // Ghosts are cut to their new number at the end.
+            // The ghosts are reduced to their new number at the end.
             gone.extend(self.evict_without_limit());
         }
         self.limit();
@@ -183,7 +183,7 @@ impl Model {
 #[derive(Clone, Debug)]
 enum Step {
     Read(u64),
-    /// A run: so many blocks from the first.
+    /// A run: this many blocks from the first.
     Run(u64, u64),
     Remove(u64),
     Resize(u32),
@@ -199,7 +199,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Reads a block by both, and holds them against each other.
+/// Reads a block in both, and compares the results.
 fn read(cache: &mut S3Fifo, model: &mut Model, held: &mut BTreeMap<u32, Key>, key: Key) -> Result<(), TestCaseError> {
     let seen = cache.seen(key);
     match (seen, model.seen(key)) {
@@ -254,7 +254,8 @@ proptest! {
         }
     }
 
-    /// What was held comes back to its places and in its order, as far as the list was kept; what is wrong in it is refused.
+    /// After a restart the blocks return to their places and their order, as far as the list was kept; invalid
+    /// entries are refused.
     #[test]
     fn the_warm_set_comes_back(blocks in prop::collection::vec(0u64..60, 1..300), kept in 0usize..40) {
         let mut cache = S3Fifo::new(30, 7);
@@ -282,7 +283,7 @@ proptest! {
 
 const PLACES: u32 = 10_000;
 
-/// A cache whose blocks were read again and again, at random, and the set of them.
+/// A cache whose blocks were read repeatedly, at random, and the set of these blocks.
 fn warmed() -> (S3Fifo, BTreeSet<Key>) {
     let (mut cache, mut random) = (S3Fifo::new(PLACES, 7), Random::new(1));
     for _ in 0..40 * PLACES {
@@ -310,7 +311,7 @@ fn a_scan_of_ten_times_its_size_leaves_nine_tenths() {
     let before = cache.counts();
     (1 << 20..(1 << 20) + 10 * u64::from(PLACES)).for_each(|block| one(&mut cache, block));
     assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
-    // Nearly all of it passes by: it costs the fast tier hardly any writes.
+    // Nearly all of the scan passes: it costs the fast tier hardly any writes.
     let admitted = cache.counts().admitted - before.admitted;
     assert!(admitted < 10 * u64::from(PLACES) / 20, "{admitted} of {} were copied", 10 * PLACES);
 }
@@ -318,7 +319,7 @@ fn a_scan_of_ten_times_its_size_leaves_nine_tenths() {
 #[test]
 fn a_scan_without_order_leaves_nine_tenths() {
     let (mut cache, held) = warmed();
-    // Every block of the scan once, at a stride that has no factor in common with their number.
+    // Every block of the scan once, at a stride that is coprime to their number.
     let blocks = 10 * u64::from(PLACES);
     (0..blocks).for_each(|at| one(&mut cache, (1 << 20) + at * 61_803 % blocks));
     assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
@@ -328,7 +329,8 @@ fn a_scan_without_order_leaves_nine_tenths() {
 #[test]
 fn a_scan_leaves_nine_tenths_where_the_small_queue_has_become_large() {
     let mut cache = S3Fifo::new(PLACES, 7);
-    // Blocks that are read twice, the second time after three fifths of the places, and never again: LRU's load.
+    // Blocks that are read twice, the second time after three fifths of the places, and never again: a load that
+    // suits LRU.
     let apart = u64::from(PLACES) * 3 / 5;
     for at in 0..20 * u64::from(PLACES) {
         one(&mut cache, (1 << 40) + at * 3);
@@ -354,7 +356,7 @@ fn scans_beside_the_load_leave_nine_tenths() {
 #[test]
 fn what_is_read_twice_in_sequence_is_admitted_the_second_time() {
     let (mut cache, _) = warmed();
-    // Runs without returns first, so that the next one passes by.
+    // Runs that do not return first, so that the next run passes.
     (1 << 20..(1 << 20) + 5000).for_each(|block| one(&mut cache, block));
     let file = 1 << 30..(1 << 30) + 2000;
     file.clone().for_each(|block| one(&mut cache, block));
@@ -363,7 +365,7 @@ fn what_is_read_twice_in_sequence_is_admitted_the_second_time() {
     assert!(file.clone().filter(|&block| cache.place_of(Key::new(0, block).unwrap()).is_some()).count() > 1700);
 }
 
-/// A loop passed by until it came back, though the cache had room that nobody used: one round of its hits was lost.
+/// A loop passed the cache until it returned, although the cache had unused room: one round of its hits was lost.
 #[test]
 fn regression_a_loop_that_fits_is_copied_in_its_first_round() {
     let mut cache = S3Fifo::new(PLACES, 7);
@@ -372,25 +374,25 @@ fn regression_a_loop_that_fits_is_copied_in_its_first_round() {
     assert_eq!((cache.counts().hits, cache.counts().admitted), (blocks, blocks));
 }
 
-/// Places that become free again and again do not let every scan in: it is as much as the cache holds at most.
+/// Places that repeatedly become free do not let every scan in: the limit is the size of the cache.
 #[test]
 fn scans_fill_free_places_once() {
     let mut cache = S3Fifo::new(PLACES, 7);
     for block in 0..10 * u64::from(PLACES) {
         one(&mut cache, block);
-        // What was read half a cache ago is written.
+        // The block that was read half a cache ago is written.
         cache.remove(Key::new(0, block.saturating_sub(u64::from(PLACES) / 2)).unwrap());
     }
     let admitted = cache.counts().admitted;
     assert!((u64::from(PLACES)..u64::from(PLACES) * 21 / 20).contains(&admitted), "{admitted}");
 }
 
-/// Whatever comes again after five times the cache was lost before it came back, all of it.
+/// Data that was read again after five times the cache was evicted before each time, all of it.
 #[test]
 fn regression_of_what_comes_back_in_long_turns_a_part_is_hit() {
     let mut cache = S3Fifo::new(PLACES, 7);
     let blocks = 5 * u64::from(PLACES);
-    // In no order: no runs.
+    // In no order, so that there are no runs.
     let turn = |cache: &mut S3Fifo| {
         let before = cache.counts().hits;
         (0..blocks).for_each(|at| one(cache, at * 30_011 % blocks));
@@ -403,7 +405,7 @@ fn regression_of_what_comes_back_in_long_turns_a_part_is_hit() {
     }
 }
 
-/// Requests that are not aligned, or smaller than a block, read blocks twice: a scan by them is a scan.
+/// Requests that are not aligned, or smaller than a block, read blocks twice: a scan by such requests is a scan.
 #[test]
 fn regression_a_scan_that_reads_blocks_twice_leaves_nine_tenths() {
     for (request_bytes, first_byte) in [(65_536, 512), (32_768, 512), (2048, 0), (512, 0)] {
@@ -418,8 +420,9 @@ fn regression_a_scan_that_reads_blocks_twice_leaves_nine_tenths() {
     }
 }
 
-/// Files that are too short to be runs, each by requests that are not aligned: their blocks do not fill the main queue. To count second reads as
-/// long as a sequence is no run, which CloudPhysics' trace likes at 10 %, left a third.
+/// Files that are too short to be runs, each read by requests that are not aligned: their blocks do not fill the main
+/// queue. A variant that counts second reads while a sequence is not yet a run, which helps CloudPhysics' trace at 10
+/// %, left a third.
 #[test]
 fn a_scan_of_short_files_that_reads_blocks_twice_leaves_nine_tenths() {
     for file_blocks in [8, 128, 256, 1024] {
@@ -434,7 +437,7 @@ fn a_scan_of_short_files_that_reads_blocks_twice_leaves_nine_tenths() {
     }
 }
 
-/// The run is seen beside what many others read here and there.
+/// The cache recognizes the run among the random reads of many others.
 #[test]
 fn regression_a_scan_beside_many_others_is_a_run() {
     for others in [16, 64] {
@@ -451,7 +454,7 @@ fn regression_a_scan_beside_many_others_is_a_run() {
     }
 }
 
-/// Slots come and go one by one; what was learned of the two queues stays.
+/// The number of places changes one by one; the learned share of the two queues stays.
 #[test]
 fn regression_the_small_queue_keeps_its_share_however_the_places_change() {
     let (mut cache, mut random) = (S3Fifo::new(1000, 7), Random::new(1));
@@ -464,19 +467,19 @@ fn regression_the_small_queue_keeps_its_share_however_the_places_change() {
     assert_eq!(cache.small_share, before);
 }
 
-/// In whole places a step of 3.6 was one of 3, and the small queue of streams whose ghosts come back about evenly drifted upwards: YCSB's B and C
-/// at 10 % lost a tenth of their hits.
+/// In whole places a step of 3.6 became one of 3, and the small queue drifted upwards for streams whose ghosts return
+/// about evenly: YCSB's B and C at 10 % lost a tenth of their hits.
 #[test]
 fn regression_steps_of_the_two_queues_are_not_rounded_to_places() {
     let places = |step: u64| step as f64 * 10_000.0 / Share::ONE as f64;
     assert!((places(Share::step(10_000, 9000, 5000)) - 3.6).abs() < 0.001);
     assert!((places(Share::step(10_000, 5000, 9000)) - 2.0).abs() < 0.001);
-    // What comes back in turn from the one and the other leaves it where it was, but for that.
+    // Blocks that return alternately from both leave the share where it was, except for that difference.
     let share = Share::percent(50);
     assert_eq!(share.moved(Share::step(777, 100, 70), 0).moved(0, Share::step(777, 100, 70)), share);
 }
 
-/// In a cache of twenty places a step of two was a tenth of all.
+/// In a cache of twenty places a step of two places was a tenth of all.
 #[test]
 fn regression_one_ghost_moves_a_small_cache_by_a_hundredth() {
     for places in [1, 7, 20, 199] {
@@ -485,7 +488,7 @@ fn regression_one_ghost_moves_a_small_cache_by_a_hundredth() {
     assert!(Share::step(1000, 1, 1) < Share::percent(1).0);
 }
 
-/// After a restart the cache does as well as before: what it had learned is kept, too.
+/// After a restart the cache does as well as before: the learned state is kept, too.
 #[test]
 fn regression_what_was_learned_is_kept_over_a_restart() {
     let mut cache = S3Fifo::new(PLACES, 7);
@@ -528,7 +531,7 @@ fn an_eviction_takes_a_bounded_number_of_rounds() {
     for _ in 0..4 {
         (0..100_000).for_each(|block| one(&mut cache, block * 2));
     }
-    // All of them were read three times: without a bound, the next one would look at each of them several times.
+    // All blocks were read three times: without a bound, the next eviction would examine each of them several times.
     let oldest = cache.warm().last().unwrap().key;
     let admitted = match cache.seen(Key::new(1, 0).unwrap()) {
         Seen::Miss => cache.admit(Key::new(1, 0).unwrap()).unwrap(),

@@ -1,11 +1,11 @@
-//! What groups cost the bands, held against a map of all blocks.
+//! What groups cost the bands, compared with a map of all blocks.
 
 use super::super::*;
 use proptest::prelude::*;
 
 proptest! {
-    /// Where all blocks are followed, what comes to the bands and what is collected counts with the class that wrote the block
-    /// last, and else with none.
+    /// If all blocks are followed, the blocks that reach the bands and that are collected count for the class that
+    /// wrote the block last, or for no class.
     #[test]
     fn costs_are_those_of_who_wrote_the_block_last(
         steps in prop::collection::vec((0u64..60, 1u64..6, 0u8..4, 0u8..6), 1..300),
@@ -15,7 +15,7 @@ proptest! {
         let mut expected = [Costs::default(); 4];
         for (now, (block, blocks, class, what)) in (0u64..).step_by(5).zip(steps) {
             let range = block..block + blocks;
-            // Class 3 stands for those that are not staged.
+            // Class 3 stands for the classes that are not staged.
             match what {
                 0 if class == 3 => {
                     stays.written_elsewhere(1, range.clone(), now);
@@ -65,7 +65,7 @@ proptest! {
 
 #[test]
 fn a_sample_tells_the_costs_of_all() {
-    // Far more blocks than can be followed: two classes, of which each block of one is collected thrice.
+    // Far more blocks than can be followed: two classes; each block of one of them is collected three times.
     let mut stays = Stays::new(100_000, 1 << 20, 300 << 10);
     for (class, begin) in [(0u8, 0u64), (1, 500_000)] {
         for block in (begin..begin + 100_000).step_by(10) {
@@ -104,7 +104,7 @@ fn what_was_written_long_ago_counts_with_who_wrote_it() {
 
 #[test]
 fn what_groups_cost_that_are_given_up_is_nobodys() {
-    // As few groups as there may be: each hint is one.
+    // With the smallest limit of groups: each hint is a group.
     let mut stays = Stays::new(1000, 1 << 16, 1 << 10);
     let most = stays.groups_max as u8;
     for hint in 0..most {

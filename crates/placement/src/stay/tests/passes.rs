@@ -1,10 +1,10 @@
-//! A pass in pieces against one that looks at all at once.
+//! Compares a pass in pieces with one that examines everything at once.
 
 use super::super::*;
 use proptest::prelude::*;
 use share::Segment;
 
-/// What a pass comes to, found all at once: all blocks, all groups, and all segments in the order of their gain.
+/// The result of a pass, found at once: all blocks, all groups, and all segments in the order of their gain.
 fn shares_at_once(stays: &Stays, now: u64, room_blocks: u64) -> Vec<(Traits, Share)> {
     let mut stays = stays.clone();
     stays.begin_plan(now, room_blocks, 0);
@@ -25,7 +25,7 @@ fn shares_at_once(stays: &Stays, now: u64, room_blocks: u64) -> Vec<(Traits, Sha
         share::cut(at as u16, group.written / all, stays.price, &curve, &mut hull, &mut segments);
     }
     let mut shares = vec![Share::default(); stays.groups.len()];
-    // What saves most for each block of the tier comes first.
+    // The segments that save most for each block of the tier come first.
     let order = |a: &Segment, b: &Segment| {
         b.gain.total_cmp(&a.gain).then(a.group.cmp(&b.group)).then(a.from_age.cmp(&b.from_age))
     };
@@ -46,7 +46,7 @@ fn shares_at_once(stays: &Stays, now: u64, room_blocks: u64) -> Vec<(Traits, Sha
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Pieces of any size come to what is found at once, groups that are given up or not.
+    /// Pieces of any size have the same result as one pass at once, with or without groups that are given up.
     #[test]
     fn pieces_and_whole_agree(
         writes in prop::collection::vec((0u8..40, 0u64..2000, 1u64..40), 50..600),
@@ -72,7 +72,8 @@ proptest! {
         }
     }
 
-    /// Writes between pieces of a pass are followed as they would be without one, but for those of groups that are given up.
+    /// Writes between the pieces of a pass are followed as they would be without one, except for those of groups that
+    /// are given up.
     #[test]
     fn a_pass_changes_nothing_of_what_is_followed(writes in prop::collection::vec((0u8..4, 0u64..500, 1u64..10), 50..300)) {
         let mut both = [Stays::new(500, 1 << 20, 1 << 20), Stays::new(500, 1 << 20, 1 << 20)];
