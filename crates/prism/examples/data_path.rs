@@ -1,7 +1,7 @@
-//! What classification costs on the data path: `cargo run --release -p forebay-prism --example data_path`.
+//! Measures the cost of classification on the data path: `cargo run --release -p forebay-prism --example data_path`.
 //!
-//! The 4 KiB blocks are ordinary data that nothing claims, at random addresses of a disk with a known file system:
-//! the case that every write pays for.
+//! The 4 KiB blocks are ordinary data that no rule or content claims, at random addresses of a disk with a known file
+//! system: this cost applies to every write.
 
 use forebay_block::{DiskId, checksum::crc32c};
 use forebay_prism::{ClassSpec, ClassTable, Direction, HostFacts, Intent, Place, Prism, Run};

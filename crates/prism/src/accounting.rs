@@ -1,18 +1,18 @@
 //! Statistics per class.
 //!
-//! The figures follow the O+Q papers' terms. *alpha* (write reduction factor) is the share of host writes that the
+//! The figures use the terms of the O+Q papers. *alpha* (write reduction factor) is the share of host writes that the
 //! fast tier kept from the capacity tier: `1 - (bypassed + destaged) / host written`. *beta* (write invalidation
-//! factor) is what the hosts wrote over the space the class occupies: a class with a high beta belongs on the fast
-//! tier. Both count host blocks of 4 KiB, before compression and without the devices' own amplification; writes of
-//! garbage collection are booked apart, they are the capacity tier's own affair. Sums over classes come from
-//! [`ClassStats::add`].
+//! factor) is the amount that hosts wrote divided by the space that the class occupies: a class with a high beta
+//! belongs on the fast tier. Both count host blocks of 4 KiB, before compression and without the write amplification
+//! of the devices; writes by garbage collection are counted separately, since only the capacity tier causes them.
+//! [`ClassStats::add`] sums over classes.
 
-/// Counters of one class since the pool was created. Bytes are of 4 KiB blocks.
+/// Counters of one class since the pool was created. Byte counts are of 4 KiB blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
-    /// Bytes the hosts wrote.
+    /// Bytes that hosts wrote.
     pub host_written_bytes: u64,
-    /// Of these, bytes written straight to the capacity tier.
+    /// Of these, bytes written directly to the capacity tier.
     pub bypassed_bytes: u64,
     /// Bytes moved from the fast to the capacity tier.
     pub destaged_bytes: u64,
@@ -26,16 +26,16 @@ pub struct ClassStats {
     pub fast_blocks: u64,
     /// Blocks now on the capacity tier.
     pub capacity_blocks: u64,
-    /// Bytes that these take there: 4096 a block, fewer where it is compressed.
+    /// Bytes that these blocks occupy there: 4096 for each block, fewer if it is compressed.
     pub stored_bytes: u64,
-    /// Bytes that had another class when they were written and were given this one later.
+    /// Bytes that had another class when they were written, and were assigned to this class later.
     pub reclassed_in_bytes: u64,
-    /// Bytes of this class that were given another one later.
+    /// Bytes of this class that were assigned to another class later.
     pub reclassed_out_bytes: u64,
 }
 
 impl ClassStats {
-    /// Bytes that the hosts wrote of what belongs to the class by what is known now.
+    /// Bytes written by hosts that belong to the class by present knowledge.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.host_written_bytes.saturating_add(self.reclassed_in_bytes).saturating_sub(self.reclassed_out_bytes)
@@ -44,8 +44,9 @@ impl ClassStats {
     /// Share of the host's writes that the fast tier kept from the capacity tier (WRF), 0.0 to 1.0; `None` before any
     /// write.
     ///
-    /// What is staged and not destaged yet counts as kept, so the figure of a young pool flatters. It is cut off at 0:
-    /// data destaged, promoted by a change of policy and destaged again passes to the capacity tier more than once.
+    /// Data that is staged and not yet destaged counts as kept, so that the figure of a young pool is too high. It is
+    /// at least 0: data that is destaged, promoted by a change of policy and destaged again is written to the
+    /// capacity tier more than once.
     #[must_use]
     pub fn alpha(&self) -> Option<f64> {
         let written = self.written_bytes();
@@ -56,35 +57,36 @@ impl ClassStats {
         Some((1.0 - through / written as f64).max(0.0))
     }
 
-    /// Writes of the class over the space it occupies now (WIF); `None` while it occupies nothing.
+    /// Bytes written of the class divided by the bytes that it occupies now (WIF); `None` while it occupies nothing.
     ///
-    /// The space is what lives on both tiers; a block of a class placed on both counts once on each.
+    /// The occupied space is the living blocks on both tiers; a block of a class placed on both tiers counts once on
+    /// each.
     #[must_use]
     pub fn beta(&self) -> Option<f64> {
         let occupied = self.fast_blocks.saturating_add(self.capacity_blocks).saturating_mul(4096);
         (occupied > 0).then(|| self.written_bytes() as f64 / occupied as f64)
     }
 
-    /// Share of bytes read that came from the fast tier or memory, 0.0 to 1.0; `None` before any read.
+    /// Share of the bytes read that came from the fast tier or memory, 0.0 to 1.0; `None` before any read.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.host_read_bytes > 0).then(|| self.fast_read_bytes as f64 / self.host_read_bytes as f64)
     }
 
-    /// Bytes of blocks on the capacity tier over the bytes that they take there, 1.0 where nothing is compressed; `None` while
-    /// there are none.
+    /// Bytes of the blocks on the capacity tier divided by the bytes that they occupy there, 1.0 without compression;
+    /// `None` while there are no blocks.
     #[must_use]
     pub fn compression(&self) -> Option<f64> {
         (self.stored_bytes > 0).then(|| self.capacity_blocks.saturating_mul(4096) as f64 / self.stored_bytes as f64)
     }
 
-    /// Bytes written to the capacity tier on behalf of the class, garbage collection included.
+    /// Bytes written to the capacity tier for the class, including garbage collection.
     #[must_use]
     pub fn capacity_written_bytes(&self) -> u64 {
         self.bypassed_bytes.saturating_add(self.destaged_bytes).saturating_add(self.collected_bytes)
     }
 
-    /// What was counted since an earlier moment. Blocks are those of now.
+    /// The counts since an earlier moment. The numbers of blocks are those of now.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: u64, then: u64| now.saturating_sub(then);

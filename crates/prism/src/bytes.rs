@@ -1,5 +1,5 @@
-//! Integers in byte slices: total functions (out of range reads as zero) for on-disk structures, and a small
-//! writer and reader for what this crate stores itself.
+//! Integers in byte slices: total functions (a read out of range returns zero) for on-disk structures, and a small
+//! writer and reader for this crate's own stored forms.
 
 use forebay_block::checksum::crc32c;
 
@@ -19,7 +19,7 @@ integer_at!(le16, u16, from_le_bytes);
 integer_at!(le32, u32, from_le_bytes);
 integer_at!(le64, u64, from_le_bytes);
 
-/// A UUID; zeros where out of range.
+/// A UUID; zeros if out of range.
 #[inline]
 pub(crate) fn uuid(bytes: &[u8], at: usize) -> [u8; 16] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
@@ -55,7 +55,7 @@ impl Writer {
     }
 }
 
-/// Takes little-endian integers from the front; `None` at the end.
+/// Reads little-endian integers from the front; `None` at the end.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

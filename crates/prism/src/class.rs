@@ -12,17 +12,17 @@ use thiserror::Error;
 pub const NAME_LIMIT_BYTES: usize = 64;
 /// Most rules of one class.
 pub const RULES_LIMIT: usize = 64;
-/// Bytes that all rules of a table may hold together, so that its stored form stays bounded.
+/// Most bytes of all rules of a table together, so that the stored form of the table stays bounded.
 pub const TABLE_RULES_LIMIT_BYTES: usize = 256 << 10;
 
 /// Where the writes of a class go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Lives on the fast tier.
+    /// To the fast tier, where they stay.
     Fast,
-    /// Acknowledged from the fast tier, later destaged in bands.
+    /// Acknowledged from the fast tier, and later destaged in bands.
     Stage,
-    /// Straight to the capacity tier; short writes that are to be compressed by way of the fast one.
+    /// Directly to the capacity tier; short writes that are to be compressed go through the fast tier.
     Capacity,
     /// To both tiers at once.
     Both,
@@ -33,22 +33,23 @@ pub enum Place {
 pub struct ClassSpec {
     /// Name, unique in the pool: 1 to [`NAME_LIMIT_BYTES`] ASCII letters, digits, `_`, `-`, `.`.
     pub name: String,
-    /// Policy of its writes.
+    /// Where its writes go.
     pub place: Place,
-    /// Whether its reads are cached on the fast tier (copies on the fast tier: `docs/read-cache.md`).
+    /// Whether its reads are cached on the fast tier: `docs/read-cache.md`.
     pub read_cache: bool,
     /// How its data is compressed on the capacity tier.
     pub compress: Compress,
-    /// Share of the fast tier it may hold, 0.0..=1.0.
+    /// Largest share of the fast tier that it may occupy, 0.0..=1.0.
     pub share: f64,
-    /// Rules are tried from the smallest priority number on, among equals in order of class ids.
+    /// Priority of its rules: rules are tried in ascending order of this number, and in order of class ids where it
+    /// is equal.
     pub priority: u16,
-    /// Match expressions (see [`crate::rules`]); any one of them suffices.
+    /// Match expressions (see [`crate::rules`]); a write matches if any one of them does.
     pub rules: Vec<String>,
 }
 
 impl ClassSpec {
-    /// A class with no rules, the whole fast tier as its limit and priority 100.
+    /// A class without rules, with the whole fast tier as its limit and priority 100.
     #[must_use]
     pub fn new(name: &str, place: Place) -> Self {
         let (read_cache, compress) = (false, Compress::Off);
@@ -60,7 +61,7 @@ impl ClassSpec {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ClassError {
-    /// Two configured classes share a name.
+    /// Two configured classes have the same name.
     #[error("class `{name}` is configured twice")]
     Duplicate {
         /// The name.
@@ -72,24 +73,24 @@ pub enum ClassError {
         /// The name.
         name: String,
     },
-    /// A share that is no number or outside 0.0..=1.0.
+    /// A share is not a number, or outside 0.0..=1.0.
     #[error("class `{name}`: share {share} is not within 0.0 to 1.0")]
     BadShare {
         /// The class.
         name: String,
-        /// As given.
+        /// The share as given.
         share: f64,
     },
-    /// More classes than map entries can name.
+    /// More classes than map entries can encode.
     #[error(
         "{count} classes are too many: a pool holds at most {} (class numbers are never used again)",
         ClassId::LIMIT
     )]
     TooMany {
-        /// How many there would be.
+        /// The number of classes that there would be.
         count: usize,
     },
-    /// More rules than the limits allow.
+    /// A class or the table has more rules than the limits allow.
     #[error(
         "class `{name}`: more than {RULES_LIMIT} rules, or more than {TABLE_RULES_LIMIT_BYTES} bytes of rules in all classes"
     )]
@@ -104,16 +105,16 @@ pub enum ClassError {
         name: String,
         /// The rule as written.
         rule: String,
-        /// Where and why.
+        /// Position and reason.
         #[source]
         source: RuleError,
     },
     /// No class of that name.
     #[error("no class named `{}`; the classes are {known}", shown(name))]
     Unknown {
-        /// The name asked for.
+        /// The name in the request.
         name: String,
-        /// Names that exist.
+        /// The existing names, separated by commas.
         known: String,
     },
     /// The stored names do not begin with the default class.
@@ -122,17 +123,17 @@ pub enum ClassError {
         /// The first stored name.
         found: String,
     },
-    /// Stored bytes that are no class table.
+    /// The stored bytes are no valid class table.
     #[error("stored class table is damaged: {reason} at byte {offset}")]
     Damaged {
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
-        /// Where.
+        /// The byte offset.
         offset: usize,
     },
 }
 
-/// The class of data that nothing else claims.
+/// The class of data that no other class claims.
 pub const DEFAULT_NAME: &str = "cold";
 
 /// All classes of a pool; the index is the [`ClassId`] stored in map entries, so entries are never reordered.
@@ -147,27 +148,27 @@ pub struct ClassTable {
     built_in: BuiltIn,
 }
 
-/// Ids of the classes that contents and behaviour lead to.
+/// Ids of the classes that contents and behaviour can assign.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
-    /// Metadata of file systems.
+    /// File-system metadata.
     pub metadata: ClassId,
-    /// Logs.
+    /// Logs and journals.
     pub log: ClassId,
     /// Temporary data.
     pub temp: ClassId,
-    /// Data read often.
+    /// Data read or overwritten often.
     pub hot: ClassId,
 }
 
-/// A change to one class; what is `None` stays as it is.
+/// A change to one class; fields that are `None` do not change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassChange {
     /// New policy.
     pub place: Option<Place>,
-    /// Cache reads or not.
+    /// Whether to cache reads.
     pub read_cache: Option<bool>,
-    /// New compression, of what is moved from now on.
+    /// New compression, which applies to data moved from now on.
     pub compress: Option<Compress>,
     /// New share, 0.0..=1.0.
     pub share: Option<f64>,
@@ -179,7 +180,7 @@ pub struct ClassChange {
 
 impl PartialEq for ClassTable {
     fn eq(&self, other: &Self) -> bool {
-        // The rest is derived from the classes.
+        // Everything else is derived from the classes.
         self.classes == other.classes
     }
 }
@@ -210,8 +211,8 @@ impl Default for ClassTable {
 }
 
 impl ClassTable {
-    /// The built-in classes with `configured` merged over them by name: a configured class replaces the built-in one
-    /// of its name, others are appended in order.
+    /// The built-in classes with `configured` merged over them by name: a configured class replaces the built-in
+    /// class of the same name; others are appended in order.
     ///
     /// # Errors
     /// See [`ClassError`].
@@ -219,9 +220,9 @@ impl ClassTable {
         Self::with_stored_names(&[], configured)
     }
 
-    /// As [`ClassTable::from_configured`], but classes named in `stored` keep their places: map entries hold class
-    /// ids, so an id never changes its meaning. A stored class that is no longer configured stays in the table
-    /// without rules, staged, because data may still carry its id.
+    /// Like [`ClassTable::from_configured`], but the classes named in `stored` keep their positions: map entries
+    /// contain class ids, so that an id must never change its meaning. A stored class that is no longer configured
+    /// stays in the table without rules, staged, because data may still have its id.
     ///
     /// # Errors
     /// See [`ClassError`].
@@ -246,7 +247,7 @@ impl ClassTable {
         Self::from_classes(classes)
     }
 
-    /// Checks the classes as they stand and derives the rest.
+    /// Checks the classes and derives everything else from them.
     fn from_classes(classes: Vec<ClassSpec>) -> Result<Self, ClassError> {
         if classes.len() > ClassId::LIMIT {
             return Err(ClassError::TooMany { count: classes.len() });
@@ -290,7 +291,7 @@ impl ClassTable {
         let rules_use_place = rules.iter().any(|(_, rule)| rule.uses_place());
         let stays = |class: &ClassId| classes.get(usize::from(class.0)).is_some_and(|spec| spec.place == Place::Fast);
         let by_rule = rules.iter().any(|(class, rule)| stays(class) && rule.takes_host_facts());
-        // What a hint says will die soon becomes temporary without a rule.
+        // Data that a hint says will die soon becomes temporary without a rule.
         let host_facts_keep_fast = by_rule || stays(&built_in.temp);
         Ok(Self { classes, rules, rules_use_address, rules_use_place, host_facts_keep_fast, built_in })
     }
@@ -298,7 +299,7 @@ impl ClassTable {
     /// Changes the class `name`. Nothing changes on error.
     ///
     /// # Errors
-    /// [`ClassError::Unknown`], or what the change itself is refused for.
+    /// [`ClassError::Unknown`], or the error of the changed table.
     pub fn set(&mut self, name: &str, change: ClassChange) -> Result<(), ClassError> {
         let mut classes = self.classes.clone();
         let Some(class) = classes.iter_mut().find(|class| class.name == name) else {
@@ -317,7 +318,8 @@ impl ClassTable {
         Ok(())
     }
 
-    /// Adds `specs` (say, imported ones) as [`ClassTable::from_configured`] merges them. Nothing changes on error.
+    /// Adds `specs` (for example imported ones), merged like those of [`ClassTable::from_configured`]. Nothing
+    /// changes on error.
     ///
     /// # Errors
     /// See [`ClassError`].
@@ -334,32 +336,32 @@ impl ClassTable {
         &self.classes
     }
 
-    /// The class by id.
+    /// The class with this id; `None` if there is none.
     #[must_use]
     pub fn get(&self, id: ClassId) -> Option<&ClassSpec> {
         self.classes.get(usize::from(id.0))
     }
 
-    /// The id of the class `name`.
+    /// The id of the class `name`; `None` if there is none.
     #[must_use]
     pub fn id_of(&self, name: &str) -> Option<ClassId> {
         let index = self.classes.iter().position(|class| class.name == name)?;
         u8::try_from(index).ok().map(ClassId)
     }
 
-    /// The class of data that nothing else claims.
+    /// The class of data that no other class claims.
     #[must_use]
     pub fn default_class(&self) -> ClassId {
         ClassId(0)
     }
 
-    /// Rules in the order in which they are tried; the first that holds decides.
+    /// Rules in the order in which they are tried; the first match decides.
     #[must_use]
     pub fn rules(&self) -> &[(ClassId, Rule)] {
         &self.rules
     }
 
-    /// Predicates of the rules that nothing tells: class name and predicate, each once.
+    /// Predicates of the rules whose facts no source provides: class name and predicate, each once.
     #[must_use]
     pub fn unknown(&self, is_known: impl Fn(Need) -> bool) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -378,7 +380,7 @@ impl ClassTable {
         self.rules_use_place
     }
 
-    /// Whether a host's help may say, after a block was written, that it belongs to a class that stays on the fast tier.
+    /// Whether facts from the host, after a block was written, may assign it to a class that stays on the fast tier.
     #[must_use]
     pub fn host_facts_keep_fast(&self) -> bool {
         self.host_facts_keep_fast
@@ -388,25 +390,25 @@ impl ClassTable {
         self.rules_use_address
     }
 
-    /// The classes that contents and behaviour lead to.
+    /// The classes that contents and behaviour can assign.
     #[must_use]
     pub fn built_in(&self) -> BuiltIn {
         self.built_in
     }
 
-    /// Whether the class is there in every pool.
+    /// Whether the class exists in every pool.
     pub(crate) fn is_built_in(&self, id: ClassId) -> bool {
         let BuiltIn { metadata, log, temp, hot } = self.built_in;
         [self.default_class(), metadata, log, temp, hot].contains(&id)
     }
 
-    /// Whether a rule of the class takes a host's help.
+    /// Whether a rule of the class uses facts from the host.
     pub(crate) fn takes_host_facts(&self, id: ClassId) -> bool {
         self.rules.iter().any(|(class, rule)| *class == id && rule.takes_host_facts())
     }
 }
 
-/// Replaces by name, appends the rest.
+/// Replaces classes by name and appends the others.
 fn merge(classes: &mut Vec<ClassSpec>, over: &[ClassSpec]) {
     for spec in over {
         match classes.iter_mut().find(|class| class.name == spec.name) {

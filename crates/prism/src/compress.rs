@@ -6,28 +6,28 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Levels of zstd that a class may have.
+/// Levels of zstd that can be configured.
 pub const ZSTD_LEVELS: RangeInclusive<u8> = 1..=19;
-/// The level where none is named, which is zstd's own default.
+/// The level if none is given, which is zstd's own default.
 const ZSTD_LEVEL_DEFAULT: u8 = 3;
 
-/// Compression of a class. Changed while a pool is served it holds for what is moved from then on.
+/// Compression of a class. A change while a pool is served applies to data moved from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compress {
-    /// Blocks are stored as they are.
+    /// Blocks are stored uncompressed.
     #[default]
     Off,
-    /// LZ4 blocks: a few microseconds for each 4 KiB.
+    /// LZ4: a few microseconds for each 4 KiB.
     Lz4,
-    /// Zstandard of this level, one of [`ZSTD_LEVELS`].
+    /// Zstandard with this level, one of [`ZSTD_LEVELS`].
     Zstd(u8),
 }
 
-/// What was given is no compression.
+/// The text is no valid compression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{:?} is no compression: `off`, `lz4`, or `zstd:LEVEL` with a level from {} to {}", shown(text), ZSTD_LEVELS.start(), ZSTD_LEVELS.end())]
 pub struct CompressError {
-    /// As given.
+    /// The text as given.
     pub text: String,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for Compress {
 }
 
 impl Compress {
-    /// One byte for what is stored: 0 off, 255 LZ4, else the level of zstd.
+    /// The stored form, one byte: 0 off, 255 LZ4, otherwise the level of zstd.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         match self {
@@ -67,7 +67,7 @@ impl Compress {
         }
     }
 
-    /// What [`Compress::to_byte`] made; `None` for any other.
+    /// Decodes [`Compress::to_byte`]; `None` for an invalid byte.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         match byte {

@@ -1,10 +1,10 @@
-//! Which way data goes.
+//! The direction of a request.
 
 /// Direction of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Host reads.
+    /// The host reads.
     Read,
-    /// Host writes.
+    /// The host writes.
     Write,
 }

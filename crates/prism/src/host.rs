@@ -1,27 +1,27 @@
-//! What the host's side of the block layer says of a request: hints, file, process. Whoever asks for a class gives what is
-//! known: a trace its fields, a served pool what its sources of evidence have learned.
+//! The host's facts about a request: hints, file, process. The caller of the classifier provides the facts that it
+//! has: a trace its fields, a served pool the facts from its sources of evidence.
 
 use crate::Lifetime;
 use std::sync::Arc;
 
-/// Facts that blocks alone cannot tell. `None` is not known, and a rule that needs it claims nothing.
+/// Facts that blocks alone do not show. `None` means unknown; a rule that depends on an unknown fact claims nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts<'a> {
-    /// How long the data will live, by its writer.
+    /// How long the data will live, according to its writer.
     pub lifetime: Option<Lifetime>,
-    /// Whether it is file-system metadata (`REQ_META`).
+    /// Whether the data is file-system metadata (`REQ_META`).
     pub meta: Option<bool>,
-    /// Whether it is swap (`REQ_SWAP`).
+    /// Whether the data is swap (`REQ_SWAP`).
     pub swap: Option<bool>,
-    /// Whether it went past the page cache.
+    /// Whether the request bypassed the page cache.
     pub direct: Option<bool>,
     /// Path of the file within its file system.
     pub path: Option<&'a str>,
     /// Size of the file in bytes.
     pub file_size_bytes: Option<u64>,
-    /// Where in the file it begins, in bytes.
+    /// Byte offset in the file at which the request begins.
     pub file_offset_bytes: Option<u64>,
-    /// Only a map of files says which file it is.
+    /// Whether only a map of files identifies the file.
     pub is_by_map: bool,
     /// Level of the sorted table in RocksDB's tree.
     pub sst_level: Option<u8>,
@@ -29,49 +29,50 @@ pub struct HostFacts<'a> {
     pub process: Option<&'a str>,
     /// Id of the process.
     pub pid: Option<u32>,
-    /// Control group.
+    /// Path of the control group.
     pub cgroup: Option<&'a str>,
-    /// Class by the rules of another system (Open CAS).
+    /// Class according to the rules of another system (Open CAS).
     pub io_class: Option<u16>,
 }
 
-/// What a map of files tells of one of them.
+/// The facts about one file in a map of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHints {
     /// Its path.
     pub path: String,
-    /// Its size in bytes, where that is known.
+    /// Its size in bytes; `None` if not known.
     pub size_bytes: Option<u64>,
-    /// The write-lifetime hint it carries (`F_GET_RW_HINT`).
+    /// Its write-lifetime hint (`F_GET_RW_HINT`).
     pub lifetime: Option<Lifetime>,
     /// Level of a sorted table in RocksDB's tree.
     pub sst_level: Option<u8>,
 }
 
-/// Facts that a request carries to where it is classified: [`HostFacts`] that own what they say.
+/// The facts that accompany a request to its classification: [`HostFacts`] with owned values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostHints {
-    /// How long the data will live, by its writer.
+    /// How long the data will live, according to its writer.
     pub lifetime: Option<Lifetime>,
-    /// Whether it is file-system metadata.
+    /// Whether the data is file-system metadata.
     pub meta: Option<bool>,
-    /// Whether it is swap.
+    /// Whether the data is swap.
     pub swap: Option<bool>,
-    /// Whether it went past the page cache.
+    /// Whether the request bypassed the page cache.
     pub direct: Option<bool>,
-    /// Its file. Shared: many requests are of one file.
+    /// The file. Shared, since many requests belong to one file.
     pub file: Option<Arc<FileHints>>,
-    /// Where in the file it begins, in bytes.
+    /// Byte offset in the file at which the request begins.
     pub file_offset_bytes: Option<u64>,
-    /// Only a map of files says which file it is: such a map lags behind, so contents that identify themselves know better.
+    /// Whether only a map of files identifies the file: such a map lags behind, so that contents that identify
+    /// themselves take precedence.
     pub is_by_map: bool,
     /// Name of the process.
     pub process: Option<Arc<str>>,
     /// Id of the process.
     pub pid: Option<u32>,
-    /// Control group.
+    /// Path of the control group.
     pub cgroup: Option<Arc<str>>,
-    /// Class by the rules of another system (Open CAS).
+    /// Class according to the rules of another system (Open CAS).
     pub io_class: Option<u16>,
 }
 
@@ -102,7 +103,7 @@ impl From<HostFacts<'_>> for HostHints {
 }
 
 impl HostHints {
-    /// As the classifier takes them. The hint that came with the request counts before the file's.
+    /// The facts in the form that the classifier uses. The hint of the request takes precedence over the file's.
     #[must_use]
     pub fn facts(&self) -> HostFacts<'_> {
         let file = self.file.as_deref();

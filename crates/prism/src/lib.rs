@@ -1,8 +1,8 @@
-//! The PRISM: works out which data is temporary, metadata, log or hot, and keeps the statistics per class.
+//! The PRISM: determines which data is temporary, metadata, log or hot, and keeps the statistics for each class.
 //!
-//! Who decides, from the first on: the tag of the export, the operator's rules ([`rules`]), the host's hints
-//! ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class. Deterministic: no clock,
-//! no randomness; memory is bounded.
+//! The class comes from the first of these that decides: the tag of the export, the operator's rules ([`rules`]), the
+//! host's hints ([`HostFacts`]), contents that identify themselves ([`evidence`]), behaviour, the default class.
+//! Deterministic: no clock, no randomness; memory is bounded.
 
 #![forbid(unsafe_code)]
 
@@ -31,10 +31,10 @@ pub use host::{FileHints, HostFacts, HostHints};
 pub use lifetime::Lifetime;
 pub use rules::{Facts, Need, Rule, RuleError};
 
-/// What is known of a host request when it is classified.
+/// The known facts about a host request when it is classified.
 #[derive(Clone, Copy, Debug)]
 pub struct Intent<'a> {
-    /// The disk addressed.
+    /// The disk.
     pub disk: DiskId,
     /// Size of that disk in bytes.
     pub disk_size_bytes: u64,
@@ -44,17 +44,17 @@ pub struct Intent<'a> {
     pub direction: Direction,
     /// Length in bytes; a whole number of 4 KiB blocks.
     pub len_bytes: u64,
-    /// Length in bytes of the host's request that this is all of, or a part.
+    /// Length in bytes of the host's request, of which this is all or a part.
     pub request_bytes: u64,
-    /// Bytes of that request behind this part.
+    /// Bytes of that request after this part.
     pub rest_bytes: u64,
-    /// Data written, or read and verified; empty where the contents are not known, as in a trace.
+    /// Data written, or data read and verified; empty if the contents are not known, as in a trace.
     pub data: &'a [u8],
-    /// Index of the export that the request came through.
+    /// Index of the export through which the request came.
     pub export: u16,
-    /// Class with which the export tags its writes.
+    /// Class with which the export tags its writes; `None` without a tag.
     pub tag: Option<ClassId>,
-    /// What the host says of it.
+    /// The host's facts about it.
     pub host: HostFacts<'a>,
 }
 
@@ -63,7 +63,7 @@ pub struct Intent<'a> {
 pub struct Run {
     /// Length in 4 KiB blocks, at least 1.
     pub blocks: u32,
-    /// Their class.
+    /// Class of these blocks.
     pub class: ClassId,
 }
 
@@ -80,7 +80,7 @@ pub struct Prism {
 }
 
 impl Prism {
-    /// A classifier over `table`.
+    /// A classifier that uses `table`.
     #[must_use]
     pub fn new(table: ClassTable) -> Self {
         Self {
@@ -100,32 +100,32 @@ impl Prism {
         &self.table
     }
 
-    /// The class table, to change a policy live.
+    /// The class table, for changes of a policy while the pool is served.
     pub fn table_mut(&mut self) -> &mut ClassTable {
         &mut self.table
     }
 
-    /// Names that `disk:` predicates mean. Replaces those given before.
+    /// Sets the names of disks for `disk:` predicates; replaces earlier names.
     pub fn set_disks(&mut self, names: &[(DiskId, String)]) {
         self.disks = names.iter().cloned().collect();
     }
 
-    /// Names that `export:` predicates mean, by export index. Replaces those given before.
+    /// Sets the names of exports by index for `export:` predicates; replaces earlier names.
     pub fn set_exports(&mut self, names: &[(u16, String)]) {
         self.exports = names.iter().cloned().collect();
     }
 
-    /// The file systems recognised so far.
+    /// The file systems recognised so far, in order of disk and address.
     #[must_use]
     pub fn known_systems(&self) -> Vec<KnownSystem> {
         self.learned.systems()
     }
 
     /// Splits a write into runs of one class each, appended to `runs` (which the caller has cleared). The runs cover
-    /// the data exactly, neighbours differ.
+    /// the data exactly; neighbouring runs differ in class.
     ///
-    /// To be called once per write, because behaviour counts writes: a caller that must wait for space keeps the runs.
-    /// `sequential` in rules speaks of what comes up to the end of the request that `intent` is a part of.
+    /// Call this once for each write, because behaviour counts writes: a caller that must wait for space keeps the
+    /// runs. `sequential` in rules means the run up to the end of the request of which `intent` is a part.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
         let len_bytes = intent.len_bytes;
         let blocks = len_bytes / BLOCK_BYTES as u64;
@@ -185,7 +185,7 @@ impl Prism {
                 at += 1;
                 continue;
             }
-            // The part of the region that nothing but behaviour can tell about.
+            // The part of the region that only behaviour can classify.
             let start = at;
             let region_end = (REGION_BLOCKS - (first_block + start) % REGION_BLOCKS + start).min(blocks);
             at += 1;
@@ -206,8 +206,8 @@ impl Prism {
         }
     }
 
-    /// Splits a write as [`classify`](Self::classify) does where nothing is known but its place, and no rule may ask for more: what a
-    /// trace tells a table without rules. In blocks of 4 KiB.
+    /// Splits a write like [`classify`](Self::classify) if only its address is known and no rule needs more, as for a
+    /// trace with a table without rules. In blocks of 4 KiB.
     pub fn classify_by_behaviour(
         &mut self,
         disk: DiskId,
@@ -227,23 +227,25 @@ impl Prism {
         }
     }
 
-    /// Learns from a read of which nothing is known but its place, in blocks of 4 KiB.
+    /// Learns from a read of which only the address is known, in blocks of 4 KiB.
     pub fn observe_place_read(&mut self, disk: DiskId, first_block: u64, blocks: u64) {
         self.overwrites.read(disk, first_block, blocks);
     }
 
-    /// Something of what behaviour knows of a block. Who looks at several at once waits for memory once.
+    /// Reads a part of the behaviour table's entry for a block; the value has no meaning. A caller that does this for
+    /// several blocks at once waits for memory only once.
     #[must_use]
     pub fn look(&self, disk: DiskId, block: u64) -> u64 {
         self.overwrites.look(disk, block)
     }
 
-    /// The class that a block written as `class` belongs to, now that more of the host's facts about it is known: a rule's,
-    /// or that of its lifetime hint where nothing else had claimed it. Where a class of the operator's own claimed it by
-    /// facts that hold no longer, it is nobody's again; where that cannot be known (which process wrote it, how large the
-    /// request was) it stays. Contents and behaviour were looked at when it was written.
+    /// The class of a block written as `class`, now that more of the host's facts about it are known: that of a rule,
+    /// or that of its lifetime hint if nothing else had claimed the block. If one of the operator's own classes
+    /// claimed it by facts that are no longer true, the block loses that class; if this cannot be determined (which
+    /// process wrote it, how large the request was), the class stays. Contents and behaviour were examined when the
+    /// block was written.
     ///
-    /// Of `intent`, the address (of the block), the disk, the tag and the host's facts count.
+    /// Uses only these parts of `intent`: the address (of the block), the disk, the tag and the host's facts.
     #[must_use]
     pub fn reclass(&self, intent: &Intent<'_>, class: ClassId) -> ClassId {
         if let Some(tag) = intent.tag {
@@ -251,7 +253,7 @@ impl Prism {
         }
         let (default, built_in) = (self.table.default_class(), self.table.built_in());
         if class == built_in.metadata && intent.host.is_by_map {
-            // Contents or the kernel said so, and the map lags behind.
+            // Contents or the kernel decided this, and the map of files lags behind.
             return class;
         }
         let facts = Facts {
@@ -262,7 +264,7 @@ impl Prism {
             request_size_bytes: None,
             sequential_bytes: None,
             offset_bytes: intent.offset_bytes,
-            // What lies in a file is nothing that a file system writes for itself.
+            // The block belongs to a file, so that it is not a structure of the file system.
             evidence: self.learned.data_at(intent.disk, intent.offset_bytes),
             contents_known: true,
             host: intent.host,
@@ -270,7 +272,7 @@ impl Prism {
         for (claiming, rule) in self.table.rules() {
             match rule.holds(&facts) {
                 Some(true) => return *claiming,
-                // It may be what has claimed it.
+                // This rule may be the one that has claimed the block.
                 None if *claiming == class => return class,
                 _ => {}
             }
@@ -283,7 +285,7 @@ impl Prism {
         }
     }
 
-    /// Whether [`Prism::reclass`] may answer differently for blocks of one class and one file.
+    /// Whether [`Prism::reclass`] may return different classes for blocks of one class and one file.
     #[must_use]
     pub fn reclass_uses_place(&self) -> bool {
         self.table.rules_use_place()
@@ -304,33 +306,34 @@ impl Prism {
         self.overwrites.read(intent.disk, intent.offset_bytes / block, intent.len_bytes / block);
     }
 
-    /// Forgets what was learned of a discarded range (a file system that was wiped).
+    /// Forgets the facts about a discarded range (such as a file system that was wiped).
     pub fn observe_discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
         self.learned.discard(disk, offset_bytes, len_bytes);
         let block = BLOCK_BYTES as u64;
         self.overwrites.discard(disk, offset_bytes / block, len_bytes / block);
     }
 
-    /// What was learned, for the checkpoint: at most 64 KiB, versioned.
+    /// The learned facts, for the checkpoint: at most 64 KiB, with a version.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         self.learned.save()
     }
 
-    /// Takes back what [`Prism::save`] gave. Unknown or damaged bytes are ignored: evidence can be learned again.
+    /// Restores the facts that [`Prism::save`] returned. Unknown or damaged bytes are ignored: the facts can be
+    /// learned again.
     pub fn restore(&mut self, bytes: &[u8]) {
         self.learned.restore(bytes);
     }
 }
 
-/// Which class claims a block by rule or by contents.
+/// The class that claims a block by rule or by contents.
 struct Claims<'a> {
     table: &'a ClassTable,
     verdicts: &'a [Option<Evidence>],
     facts: Facts<'a>,
     with_rules: bool,
     by_address: bool,
-    /// The last answer, good for every block of the same evidence unless a rule asks for addresses.
+    /// The last answer, valid for every block with the same evidence unless a rule uses addresses.
     last: Option<(Option<Evidence>, Option<ClassId>)>,
 }
 
@@ -356,18 +359,19 @@ impl Claims<'_> {
         let offset_bytes = self.facts.offset_bytes + block * BLOCK_BYTES as u64;
         let mut facts = Facts { offset_bytes, evidence, ..self.facts };
         if facts.host.is_by_map && evidence.is_some_and(|found| found.role != Role::Data) {
-            // What a file system writes for itself is in no file: the map has not heard yet that the block was given up.
+            // A file system's own structure is not part of a file: the map of files does not yet know that the file
+            // gave the block up.
             facts.host = HostFacts::default();
         }
         self.table.rules().iter().find(|(_, rule)| rule.matches(&facts)).map(|(class, _)| *class)
     }
 
-    /// What the kernel knows for sure; how long data will live leaves the class open.
+    /// The class that the kernel's marks determine; a lifetime alone leaves the class open.
     fn by_hint(&self, evidence: Option<Evidence>) -> Option<ClassId> {
         let host = &self.facts.host;
         match (host.meta, host.swap) {
             (_, Some(true)) => Some(self.table.built_in().temp),
-            // File systems mark their logs as metadata too (XFS: xlog_write_iclog); contents know these better.
+            // File systems mark their logs as metadata too (XFS: xlog_write_iclog); contents identify these better.
             (Some(true), _) if evidence.is_some_and(|found| found.role == Role::Journal) => None,
             (Some(true), _) => Some(self.table.built_in().metadata),
             _ => None,
@@ -384,9 +388,9 @@ impl Claims<'_> {
     }
 }
 
-/// The class of what nothing but behaviour tells, and a hint how long it will live.
+/// The class of data for which only behaviour and a lifetime hint are known.
 fn class_of(guess: Guess, lifetime: Option<Lifetime>, built_in: BuiltIn, default: ClassId) -> ClassId {
-    // A short life is a log's or that of temporary data: which of them, behaviour tells.
+    // A short life suggests a log or temporary data: behaviour decides which.
     let dies_soon = matches!(lifetime, Some(Lifetime::Short | Lifetime::Medium));
     match guess {
         Guess::Log => built_in.log,
@@ -398,7 +402,7 @@ fn class_of(guess: Guess, lifetime: Option<Lifetime>, built_in: BuiltIn, default
     }
 }
 
-/// Appends blocks, joined to the last run where the class is the same.
+/// Appends blocks, joined to the last run if the class is the same.
 fn append(runs: &mut Vec<Run>, blocks: u64, class: ClassId) {
     let Ok(blocks @ 1..) = u32::try_from(blocks) else {
         return;

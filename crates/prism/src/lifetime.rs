@@ -1,13 +1,13 @@
-//! How long data will live, by its writer.
+//! How long data will live, according to its writer.
 
 /// Write-lifetime hint, in the numbers of `enum rw_hint` (Linux, `include/linux/rw_hint.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Lifetime {
-    /// Nothing was said.
+    /// No hint was set.
     #[default]
     NotSet,
-    /// Said to have none.
+    /// The hint says that there is none.
     None,
     /// Short.
     Short,
@@ -20,10 +20,10 @@ pub enum Lifetime {
 }
 
 impl Lifetime {
-    /// All of them, in the order of their numbers.
+    /// All hints, in the order of their numbers.
     pub const ALL: [Self; 6] = [Self::NotSet, Self::None, Self::Short, Self::Medium, Self::Long, Self::Extreme];
 
-    /// Its name in tables, rules and files.
+    /// The name of the hint in tables, rules and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Lifetime {
         }
     }
 
-    /// By the kernel's number; what it does not know says nothing.
+    /// The hint with this number in the kernel; `NotSet` for an unknown number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied().unwrap_or_default()

@@ -4,14 +4,14 @@
 //! a header naming the columns `IO class id`, `IO class name`, `Eviction priority`, `Allocation` in any order, then a
 //! line per class. The *name* is the rule. Priority is 0 to 255 or empty (pinned); allocation 0.00 to 1.00.
 //!
-//! What is different here, and how it is bridged:
-//! * Open CAS reads a rule from left to right and gives up at the first `&` whose left side is false. So `a|b&c|d` is
+//! The differences here, and how the import accounts for them:
+//! * Open CAS reads a rule from left to right and stops at the first `&` whose left side is false. So `a|b&c|d` is
 //!   `(a|b)&(c|d)`; the imported rule has these parentheses.
-//! * It walks the rules by class id and the *last* one that matches wins, unless a rule reaches `done`, which ends the
-//!   walk. Here the first match wins. The same answer comes from trying the rules with `done` first, in order, then
-//!   those without, in reverse; priorities are numbered so.
-//! * Priority orders eviction there, not matching. Only "pinned" has a counterpart: the fast tier. Other classes are
-//!   staged; allocation 0 means pass-through, that is straight to the capacity tier.
+//! * It tries the rules in order of class ids, and the *last* one that matches wins, unless a rule reaches `done`,
+//!   which ends the search. Here the first match wins. The result is the same if the rules with `done` are tried
+//!   first, in order, and then those without, in reverse; the import assigns priorities accordingly.
+//! * There, priority determines the order of eviction, not of matching. Only "pinned" has a counterpart here: the
+//!   fast tier. Other classes are staged; allocation 0 means pass-through, that is directly to the capacity tier.
 //! * Class 0 (`unclassified`) becomes the default class; its name must stay `cold`. Others are named `cas-ID`.
 
 use crate::class::{ClassSpec, DEFAULT_NAME, Place};
@@ -22,25 +22,25 @@ use thiserror::Error;
 pub const FILE_LIMIT_BYTES: usize = 256 << 10;
 /// Largest class id (33 is the class of prefetched data in newer releases).
 const ID_LIMIT: u16 = 33;
-/// First priority given to imported rules; an operator's own rules at the default of 100 come before them.
+/// First priority of imported rules; an operator's own rules at the default of 100 come before them.
 const FIRST_PRIORITY: u16 = 1000;
 const COLUMNS: [&str; 4] = ["IO class id", "IO class name", "Eviction priority", "Allocation"];
 
-/// What an import gives.
+/// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Import {
     /// Classes, to be merged with [`crate::ClassTable::merge`].
     pub classes: Vec<ClassSpec>,
-    /// What cannot be honoured yet.
+    /// Parts of the file that have no effect yet, in order of lines.
     pub notes: Vec<Note>,
 }
 
-/// Something in the file that has no effect here yet.
+/// A part of the file that has no effect here yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Line in the file, from 1.
     pub line: usize,
-    /// Which part, and why.
+    /// The part, and the reason.
     pub text: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Note {
 pub struct ImportError {
     /// Line in the file, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The reason.
     #[source]
     pub kind: ImportErrorKind,
 }
@@ -62,7 +62,7 @@ pub enum ImportErrorKind {
     /// Longer than [`FILE_LIMIT_BYTES`].
     #[error("the file is longer than {FILE_LIMIT_BYTES} bytes")]
     TooLong,
-    /// No classes.
+    /// The file has no classes.
     #[error("the file holds no classes")]
     Empty,
     /// The first line is no header.
@@ -71,34 +71,34 @@ pub enum ImportErrorKind {
         /// The line.
         found: String,
     },
-    /// Not four columns.
+    /// A line does not have four columns.
     #[error("expected 4 columns, found {found}")]
     Columns {
-        /// How many there are.
+        /// The number of columns.
         found: usize,
     },
-    /// A value outside its range.
+    /// A value is outside its range.
     #[error("{column} must be {needs}, not `{value}`")]
     Value {
-        /// Column.
+        /// Name of the column.
         column: &'static str,
-        /// What it takes.
+        /// The values that the column accepts.
         needs: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
     },
-    /// A class id twice.
+    /// Two lines have the same class id.
     #[error("class {id} is configured twice")]
     Duplicate {
         /// The id.
         id: u16,
     },
-    /// The rule does not parse.
+    /// A rule cannot be parsed.
     #[error("rule `{rule}`")]
     Rule {
-        /// As written.
+        /// The rule as written.
         rule: String,
-        /// Where and why.
+        /// Position and reason.
         #[source]
         source: RuleError,
     },
@@ -112,7 +112,7 @@ struct Entry {
     share: f64,
 }
 
-/// Reads an io-class file.
+/// Parses an io-class file.
 ///
 /// # Errors
 /// Line and kind of the first mistake. Never panics, whatever the text.
@@ -135,12 +135,12 @@ pub fn import(text: &str) -> Result<Import, ImportError> {
     if entries.is_empty() {
         return Err(at(line, ImportErrorKind::Empty));
     }
-    // The order of the walk.
+    // The order in which Open CAS tries the rules.
     entries.sort_by_key(|entry| entry.id);
     convert(&entries)
 }
 
-/// Position of each of [`COLUMNS`] in the header.
+/// Index of each of [`COLUMNS`] in the header.
 fn columns(header: &str) -> Option<[usize; 4]> {
     let names: Vec<String> = fields(header);
     if names.len() != COLUMNS.len() {
@@ -153,7 +153,7 @@ fn columns(header: &str) -> Option<[usize; 4]> {
     Some(order)
 }
 
-/// Comma-separated, with blanks around and quotes taken off.
+/// Splits at commas, and removes surrounding blanks and quotes.
 fn fields(line: &str) -> Vec<String> {
     line.split(',').map(|field| field.trim().trim_matches('"').to_owned()).collect()
 }
@@ -180,7 +180,7 @@ fn entry(line: usize, text: &str, order: [usize; 4]) -> Result<Entry, ImportErro
     if !pinned && (!digits(field(2)) || field(2).parse::<u8>().is_err()) {
         return Err(bad(2, "a number from 0 to 255, or empty for pinned"));
     }
-    // Open CAS takes at most four characters, hundredths.
+    // Open CAS accepts at most four characters, hundredths.
     let plain =
         field(3).len() <= 4 && !field(3).is_empty() && field(3).bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let share = field(3).parse::<f64>().ok().filter(|share| plain && (0.0..=1.0).contains(share));
@@ -190,7 +190,7 @@ fn entry(line: usize, text: &str, order: [usize; 4]) -> Result<Entry, ImportErro
 
 fn convert(entries: &[Entry]) -> Result<Import, ImportError> {
     let mut import = Import::default();
-    // (goes to the front, class)
+    // (whether it is tried first, class)
     let mut ordered: Vec<(bool, ClassSpec)> = Vec::new();
     for entry in entries {
         let place = match (entry.share, entry.pinned) {
@@ -229,12 +229,14 @@ fn convert(entries: &[Entry]) -> Result<Import, ImportError> {
     Ok(import)
 }
 
-/// The rule with the parentheses that left-to-right reading means, cut behind `done`; and whether it has `done`.
+/// The rule with the parentheses that reading from left to right implies, cut off after `done`; and whether it has
+/// `done`.
 fn translate(rule: &str) -> (String, bool) {
     let mut groups = Vec::new();
     for group in rule.split('&') {
         if group.split('|').any(|condition| condition == "done") {
-            // Reached, it holds and ends the walk: alternatives beside it and all that follows do not matter.
+            // Once `done` is reached, the rule matches and ends the search: its alternatives and everything after it
+            // do not matter.
             groups.push("done".to_owned());
             return (groups.join("&"), true);
         }
@@ -245,7 +247,7 @@ fn translate(rule: &str) -> (String, bool) {
     (groups.join("&"), false)
 }
 
-/// A condition whose argument may hold blanks and parentheses, as Open CAS allows.
+/// A condition whose argument may contain blanks and parentheses, as Open CAS allows.
 fn quoted(condition: &str) -> String {
     match condition.split_once(':') {
         Some((name, argument)) if argument.contains([' ', '(', ')', '"']) => {
@@ -255,7 +257,8 @@ fn quoted(condition: &str) -> String {
     }
 }
 
-/// A position in the translated rule is of no use to the reader of the file; point at the predicate where it is named.
+/// A position in the translated rule is useless to the reader of the file: finds the position of the named predicate
+/// in the original.
 fn original_position(mut error: RuleError, entry: &Entry) -> RuleError {
     use crate::rules::RuleErrorKind::{BadValue, UnknownPredicate};
     let needle = match &error.kind {

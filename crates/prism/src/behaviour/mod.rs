@@ -1,8 +1,8 @@
-//! What writes do rather than what they hold: the last resort of classification.
+//! Classification by the pattern of writes rather than their contents: the last resort.
 //!
-//! Two small fixed tables, no clock: time is counted in blocks written. The guesses change only streams (`hot` and
-//! `temp` are staged like the default) except for recycled logs, where the pattern must be clear; everything is
-//! forgotten by halving, so a wrong guess does not stay.
+//! Two small tables of fixed size, no clock: time is counted in written blocks. The guesses only separate streams
+//! (`hot` and `temp` are staged like the default), except for recycled logs, which require a clear pattern; all
+//! counts are halved regularly, so that a wrong guess does not last.
 
 mod overwrite;
 mod sequential;

@@ -1,29 +1,31 @@
 //! Overwrites per 64 KiB region, in a direct-mapped table of fixed size.
 //!
-//! Counts halve for every [`EPOCH_BLOCKS`] written to the pool, so "often" means often compared with the rest of the
-//! load. A region that is written over at least [`REWRITES`] times within about one epoch is
-//! * `log` where the writes are small and go round in order (a recycled write-ahead log),
-//! * `temp` where they are large,
+//! Counts are halved for every [`EPOCH_BLOCKS`] written to the pool, so that "often" means often compared with the
+//! rest of the load. A region that is overwritten at least [`REWRITES`] times within about one epoch is
+//! * `log` if the writes are small and pass through the region in order, again and again (a recycled write-ahead
+//!   log),
+//! * `temp` if they are large,
 //! * `hot` otherwise.
 //!
-//! So is `temp` what was discarded soon after it was written, twice; and `hot` what is read over and over.
+//! A region that was twice discarded soon after it was written is also `temp`; one that is read repeatedly is also
+//! `hot`.
 
 use forebay_block::DiskId;
 
 /// Size of a region in 4 KiB blocks.
 pub(crate) const REGION_BLOCKS: u64 = 16;
-/// Regions tracked: 512 MiB, in 192 KiB of memory.
+/// Number of regions tracked: 512 MiB, in 192 KiB of memory.
 const SLOTS: usize = 8192;
-/// Written blocks after which counts halve: 1 GiB.
+/// After this many written blocks, the counts are halved: 1 GiB.
 const EPOCH_BLOCKS: u64 = 262_144;
-/// Times a region must have been written over.
+/// Fewest overwrites of a region for a guess.
 const REWRITES: u16 = 3;
-/// Times a region must have been read over to be hot without being overwritten.
+/// Fewest reads of a whole region for `hot` without overwrites.
 const READS: u16 = 8;
-/// A request above this is no log append: half a region, so that a region rewritten whole is not taken for a log.
+/// A longer request is no log append: half a region, so that a region rewritten whole is not mistaken for a log.
 const APPEND_LIMIT_BYTES: u64 = 32 << 10;
 
-/// What a region's history suggests.
+/// The class that a region's history suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guess {
     Nothing,
@@ -37,7 +39,7 @@ pub(crate) enum Guess {
 pub(crate) struct Write {
     pub disk: DiskId,
     pub first_block: u64,
-    /// At most to the end of the region.
+    /// Number of blocks, at most up to the end of the region.
     pub blocks: u64,
     /// Length of the whole request.
     pub request_bytes: u64,
@@ -53,18 +55,18 @@ struct Region {
     /// Blocks read.
     read: u16,
     requests: u16,
-    /// Requests that went on where the last one ended (or wrote its last block again).
+    /// Requests that continued at the end of the last one (or wrote its last block again).
     appends: u16,
     large: u16,
-    /// Times the region was gone through from its start to its end, in order.
+    /// Number of passes through the region from its start to its end, in order.
     passes: u8,
-    /// Times it was discarded after it had been written.
+    /// Number of discards of the region after it had been written.
     died: u8,
     /// Where the last write ended, 0 to 16.
     end: u8,
 }
 
-/// The table.
+/// The table of regions.
 #[derive(Debug, Default)]
 pub(crate) struct Overwrites {
     /// Allocated with the first write.
@@ -117,7 +119,7 @@ impl Overwrites {
         (self.written_blocks / EPOCH_BLOCKS) as u32
     }
 
-    /// The region's slot; a stranger in it must age away first, so that a scan does not wipe the table.
+    /// The region's slot; the counts of another region in it must fade first, so that a scan does not wipe the table.
     fn slot(&mut self, key: u64, claim: bool) -> Option<&mut Region> {
         let epoch = self.epoch();
         if self.slots.is_empty() {
@@ -141,12 +143,13 @@ impl Overwrites {
         Some(slot)
     }
 
-    /// Something of the slot of a block's region, so that the processor fetches it.
+    /// Reads a part of the slot of a block's region, so that the processor fetches it into its cache; the value has
+    /// no meaning.
     pub fn look(&self, disk: DiskId, block: u64) -> u64 {
         self.slots.get(index(key(disk, block))).map_or(0, |region| region.key)
     }
 
-    /// Notes a write within one region and says what its history suggests.
+    /// Notes a write within one region and returns the guess that its history suggests.
     pub fn write(&mut self, write: Write) -> Guess {
         self.written_blocks = self.written_blocks.wrapping_add(write.blocks);
         let Some(region) = self.slot(key(write.disk, write.first_block), true) else {
@@ -164,10 +167,10 @@ impl Overwrites {
         region.guess()
     }
 
-    /// Notes a read of blocks of a tracked region; others are left alone, or a scan would fill the table.
+    /// Notes a read of blocks of a tracked region; other regions are ignored, or a scan would fill the table.
     pub fn read(&mut self, disk: DiskId, first_block: u64, blocks: u64) {
         let mut at = first_block;
-        // A long read is no sign of heat.
+        // A long read does not show heat.
         let end = first_block.saturating_add(blocks.min(REGION_BLOCKS));
         while at < end {
             let next = ((at / REGION_BLOCKS + 1) * REGION_BLOCKS).min(end);
@@ -178,7 +181,7 @@ impl Overwrites {
         }
     }
 
-    /// Notes that blocks died.
+    /// Notes that blocks were discarded.
     pub fn discard(&mut self, disk: DiskId, first_block: u64, blocks: u64) {
         let first = first_block.div_ceil(REGION_BLOCKS);
         let end = first_block.saturating_add(blocks) / REGION_BLOCKS;

@@ -1,10 +1,10 @@
-//! Sequential runs: a few streams per disk, least recently continued first to go.
+//! Sequential runs: a few streams for each disk; a new one replaces the one continued the longest ago.
 
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
 
 const STREAMS: usize = 8;
-/// Disks tracked; beyond, everything starts afresh (runs are short-lived anyway).
+/// Most disks tracked; beyond that, all streams start anew (runs are short-lived anyway).
 const DISKS_LIMIT: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,14 +22,14 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Notes a request and returns the bytes of the run that it ends, itself included.
+    /// Notes a request and returns the bytes of the run that it ends, including the request.
     pub fn note(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) -> u64 {
         self.requests += 1;
         if self.disks.len() >= DISKS_LIMIT && !self.disks.contains_key(&disk) {
             self.disks.clear();
         }
         let streams = self.disks.entry(disk).or_default();
-        // One pass: the stream that this continues, else the one longest unused.
+        // One pass: finds the stream that this request continues, or the one unused for the longest time.
         let mut chosen = 0;
         for (i, stream) in streams.iter().enumerate() {
             if stream.used > 0 && stream.next == offset_bytes {

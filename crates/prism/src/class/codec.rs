@@ -6,7 +6,7 @@
 //!        | rules u8 | rule...; rule: length u16, text
 //! ```
 //!
-//! Version 1 is without `compress`, which is off there.
+//! Version 1 has no `compress`; its classes are read as `off`.
 
 use super::{ClassError, ClassSpec, ClassTable, NAME_LIMIT_BYTES, Place, RULES_LIMIT};
 use crate::bytes::{Reader, Writer};
@@ -48,10 +48,10 @@ impl ClassTable {
         out.sealed()
     }
 
-    /// Reads what [`ClassTable::encode`] wrote.
+    /// Parses the output of [`ClassTable::encode`].
     ///
     /// # Errors
-    /// [`ClassError::Damaged`], or what the table's contents are refused for. Never panics, whatever the bytes.
+    /// [`ClassError::Damaged`], or another error of the table's contents. Never panics, whatever the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, ClassError> {
         let damaged = |reason, offset| ClassError::Damaged { reason, offset };
         let Some((body, sum)) = bytes.split_last_chunk::<4>() else {

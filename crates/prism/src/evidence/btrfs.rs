@@ -1,40 +1,41 @@
 //! btrfs. Offsets from the Linux kernel, `include/uapi/linux/btrfs_tree.h` (`struct btrfs_super_block`,
 //! `struct btrfs_header`).
 //!
-//! Tree nodes are recognised by the file system's id in their header and their checksum, without the chunk map: their
-//! own address field is logical and says nothing about the disk. Nodes of log trees (what fsync writes) are journal.
+//! Tree nodes are recognised by the file system's id in their header and by their checksum, without the chunk map:
+//! their own address field is logical and does not relate to the disk. Nodes of log trees (which fsync writes) are
+//! journal.
 
 use super::kind::{BLOCK, Found, Role};
 use crate::bytes::{le16, le32, le64, uuid};
 use forebay_block::checksum::crc32c;
 
-/// Where the first superblock stands.
+/// Offset of the first superblock.
 pub(super) const SUPERBLOCK_OFFSET: u64 = 64 << 10;
 /// `BTRFS_TREE_LOG_OBJECTID`.
 const TREE_LOG: u64 = 6u64.wrapping_neg();
 const INCOMPAT_METADATA_UUID: u64 = 1 << 10;
 const CSUM_CRC32C: u16 = 0;
 
-/// What the superblock tells. Sizes in bytes.
+/// Facts from the superblock. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Btrfs {
     pub fsid: [u8; 16],
-    /// The id in node headers: another one after `btrfstune -m`.
+    /// The id in node headers; differs from the UUID after `btrfstune -m`.
     pub node_fsid: [u8; 16],
-    /// Size of this device's part.
+    /// Size of the file system's part on this device.
     pub size: u64,
     pub node: u32,
     pub checksum_type: u16,
 }
 
 impl Btrfs {
-    /// Reads a superblock that should stand at `address` of a device of at most `room` bytes.
+    /// Parses a superblock expected at `address` of a device of at most `room` bytes.
     pub fn parse(block: &[u8], address: u64, room: u64) -> Option<Self> {
         if block.get(0x40..0x48)? != b"_BHRfS_M" || le64(block, 0x30) != address {
             return None;
         }
         let checksum_type = le16(block, 0xc4);
-        // xxhash64, sha256 and blake2b are taken at their word: an anchor is out of reach of file data.
+        // Other checksums (xxhash64, sha256 and blake2b) are not verified: file data cannot reach an anchor.
         if checksum_type > 3 || (checksum_type == CSUM_CRC32C && crc32c(block.get(0x20..4096)?) != le32(block, 0)) {
             return None;
         }
@@ -50,7 +51,7 @@ impl Btrfs {
         Some(Self { fsid, node_fsid, size, node, checksum_type })
     }
 
-    /// What the block at `at` (relative to the file system) is.
+    /// The role of the block at `at` (relative to the file system).
     #[inline]
     pub fn judge(&self, at: u64, rest: &[u8]) -> Found {
         let id = uuid(rest, 0x20);
@@ -66,13 +67,13 @@ impl Btrfs {
     }
 
     fn is_node(&self, rest: &[u8]) -> bool {
-        // Level 0 to 7; more items than fit would be nonsense (an item needs 25 bytes, a key pointer 33).
+        // Level 0 to 7; more items than fit are invalid (an item needs 25 bytes, a key pointer 33).
         if rest.get(0x64).is_none_or(|&level| level > 7) || le32(rest, 0x60) > self.node / 25 {
             return false;
         }
         match rest.get(0x20..self.node as usize) {
             Some(body) if self.checksum_type == CSUM_CRC32C => crc32c(body) == le32(rest, 0),
-            // Another checksum, or cut by the end of the request: id and plausibility have to do.
+            // Another checksum, or cut off by the end of the request: id and plausibility must suffice.
             _ => rest.get(0x40..0x44) != Some(b"_BHR"),
         }
     }

@@ -1,4 +1,5 @@
-//! The stored form of what was learned. It is a convenience: what does not fit or does not parse is learned again.
+//! The stored form of the learned facts, for convenience only: whatever does not fit or cannot be parsed is learned
+//! again.
 //!
 //! ```text
 //! "FBEV" | version u16 = 1 | disks u16 | disk... | CRC32C of all before u32          integers little-endian
@@ -22,15 +23,16 @@ const MAGIC: &[u8; 4] = b"FBEV";
 const VERSION: u16 = 1;
 /// Largest stored form.
 pub(crate) const LIMIT_BYTES: usize = 64 << 10;
-/// No disk is larger, in bytes; sums of addresses stay far from overflow.
+/// Largest size of a disk in bytes, so that sums of addresses stay far from overflow.
 const ADDRESS_LIMIT: u64 = 1 << 62;
-/// Left for everything but the extents of bitmaps and inode tables: 64 file systems of at most 400 bytes with 16
-/// journal extents each, 512 partitions of 18 bytes. Extents get what remains.
+/// Encoded size of one extent of bitmaps and inode tables. Extents use the space that everything else leaves: 64 file
+/// systems of at most 400 bytes with 16 journal extents each, and 512 partitions of 18 bytes.
 const EXTENT_BYTES: usize = 16;
 
 impl Learned {
     pub fn save(&self) -> Vec<u8> {
-        // First without the extents of tables to see what room there is, then with as many as fit.
+        // First encodes without the extents of tables to determine the remaining space, then with as many extents as
+        // fit.
         let bare = self.encode(0).len();
         let budget = LIMIT_BYTES.saturating_sub(bare) / EXTENT_BYTES;
         self.encode(budget)
@@ -66,7 +68,7 @@ impl Learned {
         out.sealed()
     }
 
-    /// Replaces everything by what `bytes` hold; leaves all as it is where they are damaged.
+    /// Replaces all learned facts by those in `bytes`; changes nothing if these are damaged.
     pub fn restore(&mut self, bytes: &[u8]) {
         if let Some(disks) = decode(bytes) {
             self.disks = disks;
@@ -90,7 +92,7 @@ fn encode_kind(out: &mut Writer, kind: &Kind, extents_left: &mut usize) {
         Kind::Ext4(ext4) => {
             out.u8(2);
             geometry_codec::encode(out, &ext4.geometry);
-            // Journals come first and are short; 16 extents are 2 GiB of journal.
+            // Journals come first and are short; 16 extents cover 2 GiB of journal.
             let journal = &ext4.journal.ranges[..ext4.journal.ranges.len().min(16)];
             encode_ranges(out, journal);
             out.u8(ext4.journal_index.len() as u8);
@@ -143,7 +145,7 @@ fn decode(bytes: &[u8]) -> Option<BTreeMap<DiskId, Disk>> {
         if input.u8()? == 1 {
             let (entries_offset, entry_bytes, entries, sector) =
                 (input.u64()?, input.u32()?, input.u32()?, input.u32()?);
-            // As `partition::recognise` bounds them.
+            // The limits of `partition::recognise`.
             if entries > 128 || entry_bytes > 4096 || entries_offset > ENTRIES_OFFSET_LIMIT || sector > 4096 {
                 return None;
             }

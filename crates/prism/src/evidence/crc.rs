@@ -1,4 +1,5 @@
-//! Checksums of small foreign structures, where the seed or the polynomial differs from the fast CRC32C. Cold paths.
+//! Checksums of small foreign structures, whose seed or polynomial differs from the fast CRC32C. Not on the data
+//! path.
 
 const fn table(polynomial: u32) -> [u32; 256] {
     let mut table = [0; 256];
@@ -28,12 +29,12 @@ pub(super) fn crc32c_raw(state: u32, bytes: &[u8]) -> u32 {
     update(&CASTAGNOLI, state, bytes)
 }
 
-/// CRC-32 as GPT and zlib have it.
+/// CRC-32 as in GPT and zlib.
 pub(super) fn crc32_ieee(bytes: &[u8]) -> u32 {
     !update(&IEEE, !0, bytes)
 }
 
-/// CRC-16 (reflected 0x8005), as `lib/crc16.c` of the Linux kernel.
+/// CRC-16 (reflected 0x8005), as in `lib/crc16.c` of the Linux kernel.
 pub(super) fn crc16(state: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(state, |state, byte| {
         (0..8).fold(

@@ -1,4 +1,4 @@
-//! What is known of one disk: its partitions, its file systems, and structures cut by the end of a request.
+//! Facts about one disk: its partitions, its file systems, and structures cut off by the end of a request.
 
 use super::btrfs::{Btrfs, SUPERBLOCK_OFFSET as BTRFS_OFFSET};
 use super::ext4::Ext4;
@@ -6,15 +6,15 @@ use super::kind::{BLOCK, Evidence, Role, System};
 use super::partition::{self, Partition, Table};
 use super::xfs::Xfs;
 
-/// One file system.
+/// A file system.
 #[derive(Debug)]
 pub(super) struct Known {
     /// First byte on the disk.
     pub base: u64,
-    /// Byte after the last.
+    /// Byte after the last byte on the disk.
     pub end: u64,
     pub kind: Kind,
-    /// The look at an anchor that last confirmed it.
+    /// Number of the examination of an anchor that last confirmed it.
     pub confirmed: u64,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// The rest of a structure whose head came with an earlier request.
+/// The remainder of a structure whose head came with an earlier request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carry {
     offset: u64,
@@ -54,7 +54,7 @@ struct Carry {
     evidence: Option<Evidence>,
 }
 
-/// A multi-block structure may be cut by the end of a request; as many heads wait for their tails.
+/// The end of a request may cut off a multi-block structure; this many heads can wait for their remainders.
 const CARRIES: usize = 4;
 
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ impl Disk {
         self.systems.iter().any(|known| matches!(&known.kind, Kind::Ext4(ext4) if ext4.is_incomplete()))
     }
 
-    /// Whether the range holds a place where a superblock or a table may stand. Cheap: on the data path.
+    /// Whether the range contains a place for a superblock or a table. Cheap, since it is on the data path.
     pub fn touches_anchor(&self, offset: u64, len: u64) -> bool {
         if starts_disk(offset) {
             return true;
@@ -100,7 +100,7 @@ impl Disk {
             .is_some_and(|partition| offset <= partition.start.saturating_add(BTRFS_OFFSET))
     }
 
-    /// Looks at every anchor in the range.
+    /// Examines every anchor in the range.
     pub fn learn(&mut self, disk_size: u64, offset: u64, data: &[u8], look: u64) {
         let block_at = |at: u64| -> Option<&[u8]> {
             let skip = usize::try_from(at.checked_sub(offset)?).ok()?;
@@ -108,7 +108,7 @@ impl Disk {
         };
         if let Some(first) = block_at(0) {
             let table = partition::recognise(first, disk_size);
-            // A protective boot record alone does not say where the header is; keep what it said before.
+            // A protective boot record alone does not say where the header is; the earlier table stays.
             let table =
                 if table.is_some_and(|table| table.sector == 0) && self.table.is_some_and(|old| old.sector == 4096) {
                     self.table
@@ -116,7 +116,7 @@ impl Disk {
                     table
                 };
             self.anchor(0, disk_size, first, look);
-            // A file system over the whole disk has the last word: an old boot record may stand in its spare bytes.
+            // A file system on the whole disk takes precedence: its spare bytes may still contain an old boot record.
             if self.systems.iter().any(|known| known.base == 0) || table.is_none() {
                 self.table = None;
                 self.set_partitions(Vec::new());
@@ -150,7 +150,7 @@ impl Disk {
         }
     }
 
-    /// The first block of the disk or of a partition.
+    /// Examines the first block of the disk or of a partition.
     fn anchor(&mut self, base: u64, limit: u64, block: &[u8], look: u64) {
         let room = limit.saturating_sub(base);
         let recognised = if let Some(xfs) = Xfs::parse(block, room) {
@@ -168,11 +168,11 @@ impl Disk {
         }
     }
 
-    /// The block where btrfs keeps its superblock.
+    /// Examines the block where btrfs keeps its superblock.
     fn btrfs_anchor(&mut self, base: u64, limit: u64, block: &[u8], look: u64) {
         let at_base = self.systems.iter().find(|known| known.base == base).map(|known| known.kind.system());
         if at_base.is_some_and(|system| system != System::Btrfs) {
-            // An ordinary data block of the file system that stands here.
+            // An ordinary data block of the file system at this base.
             return;
         }
         match Btrfs::parse(block, BTRFS_OFFSET, limit.saturating_sub(base)) {
@@ -185,7 +185,7 @@ impl Disk {
         if let Some(known) = self.systems.iter_mut().find(|known| known.base == base) {
             known.confirmed = look;
             match (&mut known.kind, kind) {
-                // A superblock is rewritten often; what was learned beyond it stays while the geometry does.
+                // A superblock is rewritten often; other learned facts stay as long as the geometry does.
                 (Kind::Ext4(old), Kind::Ext4(new)) if old.geometry == new.geometry => {}
                 (old, new) => *old = new,
             }
@@ -194,7 +194,7 @@ impl Disk {
             self.systems.push(Known { base, end, kind, confirmed: look });
         }
         self.systems.sort_by_key(|known| known.base);
-        // Regions are disjoint: what was confirmed last wins.
+        // Regions are disjoint: the one confirmed last wins.
         self.systems.retain(|known| known.base == base || !overlaps(known.base, known.end - known.base, base, end));
     }
 
@@ -221,11 +221,11 @@ impl Disk {
         }
     }
 
-    /// Appends one verdict per 4 KiB block. Without any file system nothing is appended.
+    /// Appends one verdict for each 4 KiB block. Without any file system, appends nothing.
     pub fn judge(&mut self, offset: u64, data: &[u8], scratch: &mut Vec<u8>, verdicts: &mut Vec<Option<Evidence>>) {
         let end = offset.saturating_add(data.len() as u64);
         let mut at = offset;
-        // Until where the last structure found reaches.
+        // End of the last structure found.
         let mut reach = offset;
         let mut evidence = None;
         for carry in &mut self.carries {
@@ -252,7 +252,7 @@ impl Disk {
                         Kind::Btrfs(btrfs) => btrfs.judge(relative, rest),
                         Kind::Swap => (if relative == 0 { Role::Superblock } else { Role::Swap }, BLOCK),
                     };
-                    // No structure reaches beyond its file system.
+                    // No structure extends beyond its file system.
                     reach = at.saturating_add(len.max(BLOCK)).min(known.end.next_multiple_of(BLOCK));
                     evidence = Some(Evidence { system, role });
                 } else if self.table.is_some_and(|table| table.covers(at)) {

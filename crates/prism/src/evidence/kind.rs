@@ -1,9 +1,9 @@
-//! What a block can be found to be.
+//! The possible verdicts about a block.
 
-/// 4 KiB as the data path counts.
+/// The block size of the data path: 4 KiB.
 pub(super) const BLOCK: u64 = forebay_block::BLOCK_BYTES as u64;
 
-/// Whose structure a block is, or in whose space it lies.
+/// The system to which a structure belongs, or in whose space a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// XFS version 5.
@@ -18,29 +18,29 @@ pub enum System {
     PartitionTable,
 }
 
-/// What a block is.
+/// The role of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A superblock or a copy of one.
     Superblock,
     /// Other metadata.
     Metadata,
-    /// Journal or log, btrfs's log trees included.
+    /// Journal or log, including btrfs's log trees.
     Journal,
     /// Swapped pages.
     Swap,
-    /// Nothing but a block within the system's space.
+    /// Any other block within the system's space.
     Data,
 }
 
-/// What is known of one block.
+/// The verdict about one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Whose.
+    /// The system.
     pub system: System,
-    /// What.
+    /// The block's role in it.
     pub role: Role,
 }
 
-/// What one file system says of a block: its role, and how many bytes from here on share it.
+/// The verdict of one file system about a block: its role, and how many bytes from here on share it.
 pub(super) type Found = (Role, u64);

@@ -1,13 +1,14 @@
-//! Contents that identify themselves, with no help from the host.
+//! Recognises contents that identify themselves, without help from the host.
 //!
-//! Everything hangs on *anchors*: addresses that file data cannot reach, that is the start of the disk and the starts
-//! of the partitions named by a table found there (and the superblock of btrfs, 64 KiB further, where nothing else
-//! claims the region). Only a superblock at an anchor makes a file system known; magics anywhere else mean nothing
-//! until they agree with a known superblock's UUID, checksum and address. User data can therefore not plant a file
-//! system, and a forged block (which needs the UUID and a right checksum) costs at most its own space on the fast tier.
+//! Everything depends on *anchors*: addresses that file data cannot reach, namely the start of the disk and the
+//! starts of the partitions in a table found there (and the superblock of btrfs, 64 KiB further, if nothing else
+//! claims the region). Only a superblock at an anchor makes a file system known; magic numbers elsewhere count only
+//! if they agree with a known superblock's UUID, checksum and address. So user data cannot plant a file system, and a
+//! forged block (which needs the UUID and a correct checksum) gains at most its own space on the fast tier.
 //!
-//! What is learned from writes and reads is kept per disk and bounded: [`SYSTEMS_LIMIT`] file systems,
-//! [`PARTITIONS_LIMIT`] partitions. It is dropped when its superblock is overwritten by something else or discarded.
+//! Facts learned from writes and reads are kept for each disk and bounded: [`SYSTEMS_LIMIT`] file systems,
+//! [`PARTITIONS_LIMIT`] partitions. The facts about a file system are dropped when its superblock is discarded, or
+//! overwritten by something else.
 
 mod btrfs;
 mod codec;
@@ -24,52 +25,52 @@ use disk::Disk;
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
 
-/// Most file systems known at a time, over all disks.
+/// Most known file systems, over all disks.
 pub const SYSTEMS_LIMIT: usize = 64;
-/// Most partitions remembered, over all disks.
+/// Most remembered partitions, over all disks.
 pub const PARTITIONS_LIMIT: usize = 512;
 
-/// Most disks of which anything is remembered.
+/// Most disks about which any fact is remembered.
 pub const DISKS_LIMIT: usize = 256;
 
-/// A file system that was recognised.
+/// A recognised file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownSystem {
     /// The disk it lies on.
     pub disk: DiskId,
-    /// Where it starts on the disk, in bytes.
+    /// Its start on the disk, in bytes.
     pub offset_bytes: u64,
-    /// How far it reaches, in bytes.
+    /// Its length, in bytes.
     pub len_bytes: u64,
-    /// What it is.
+    /// Its kind.
     pub system: System,
-    /// Its UUID; zeros where it has none.
+    /// Its UUID; zeros if it has none.
     pub uuid: [u8; 16],
 }
 
-/// Which blocks to judge; judging costs.
+/// Which blocks to judge, since judging takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judging {
-    /// Only look at anchors.
+    /// Only examines anchors.
     Never,
-    /// While blocks beyond the anchors can still teach something (group descriptors, journal maps).
+    /// As long as blocks outside of the anchors can still show something new (group descriptors, journal maps).
     WhileItTeaches,
     /// Always.
     Always,
 }
 
-/// Everything learned.
+/// All learned facts.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     disks: BTreeMap<DiskId, Disk>,
-    /// Counts looks at anchors, to tell the least recently confirmed file system.
+    /// Number of examinations of anchors so far, to find the file system confirmed the longest ago.
     looks: u64,
     scratch: Vec<u8>,
 }
 
 impl Learned {
-    /// Learns from `data` at `offset_bytes` and says of every 4 KiB block what it is, as far as `judging` asks for it.
-    /// No verdicts mean that nothing is known of the disk.
+    /// Learns from `data` at `offset_bytes`, and appends a verdict for every 4 KiB block, as far as `judging`
+    /// requests it. No verdicts mean that nothing is known about the disk.
     pub fn inspect(
         &mut self,
         disk: DiskId,
@@ -108,7 +109,7 @@ impl Learned {
         }
     }
 
-    /// Forgets what stood in the discarded range.
+    /// Forgets the structures in the discarded range.
     pub fn discard(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
         if let Some(known) = self.disks.get_mut(&disk) {
             known.discard(offset_bytes, len_bytes);
@@ -118,7 +119,7 @@ impl Learned {
         }
     }
 
-    /// The file system that a block lies in, as data: nothing is said of its contents.
+    /// The file system that contains a block, with the role of data: says nothing about the block's contents.
     pub fn data_at(&self, disk: DiskId, offset_bytes: u64) -> Option<Evidence> {
         let known = self.disks.get(&disk)?;
         let holds = |system: &&disk::Known| (system.base..system.end).contains(&offset_bytes);
@@ -126,7 +127,7 @@ impl Learned {
         Some(Evidence { system: system.kind.system(), role: Role::Data })
     }
 
-    /// What is known, in order of disk and address.
+    /// The known file systems, in order of disk and address.
     pub fn systems(&self) -> Vec<KnownSystem> {
         self.disks
             .iter()
@@ -142,8 +143,9 @@ impl Learned {
             .collect()
     }
 
-    /// Keeps the limits: the disk that holds the most gives up what was least recently confirmed. `newcomer` has just
-    /// learned something; a disk with a hundred partitions so cannot push out the single file system of another.
+    /// Enforces the limits: the disk with the most file systems loses the one confirmed the longest ago. `newcomer`
+    /// is the disk that has just learned something; so a disk with a hundred partitions cannot displace the single
+    /// file system of another.
     fn bound(&mut self, newcomer: DiskId) {
         while self.disks.values().map(|known| known.systems.len()).sum::<usize>() > SYSTEMS_LIMIT {
             let fullest =
@@ -154,7 +156,8 @@ impl Learned {
             known.forget_oldest();
         }
         if self.disks.len() > DISKS_LIMIT {
-            // A table without a file system is worth least. There are more disks than file systems, so one is found.
+            // A table without a file system is worth the least. There are more disks than file systems, so that one
+            // is found.
             let bare = self.disks.iter().find(|(_, known)| known.systems.is_empty()).map(|(disk, _)| *disk);
             self.disks.remove(&bare.unwrap_or(newcomer));
         }

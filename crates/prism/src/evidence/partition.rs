@@ -1,19 +1,19 @@
 //! MBR and GPT: where the file systems of a disk start.
 //!
 //! GPT from the UEFI specification 2.10, chapter 5.3 (header, entry array); MBR from chapter 5.2.1. Only partitions
-//! that start on a 4 KiB boundary are followed (older tools began at sector 63); logical partitions inside an extended
-//! one are not.
+//! that start on a 4 KiB boundary are supported (older tools began at sector 63); logical partitions inside an
+//! extended one are not.
 
 use super::crc::crc32_ieee;
 use super::kind::BLOCK;
 use crate::bytes::{le16, le32, le64};
 
-/// One partition.
+/// A partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partition {
-    /// Place in the table.
+    /// Index in the table.
     pub index: u16,
-    /// First byte.
+    /// First byte on the disk.
     pub start: u64,
     /// Byte after the last.
     pub end: u64,
@@ -26,18 +26,18 @@ pub(super) struct Table {
     pub entries_offset: u64,
     pub entry_bytes: u32,
     pub entries: u32,
-    /// Unit of addresses in bytes; zero while a GPT header is awaited in the next block.
+    /// Unit of addresses in bytes; zero while the GPT header is expected in the next block.
     pub sector: u32,
 }
 
-/// Most entries of a GPT that are looked at: what every tool writes.
+/// Most entries of a GPT that are read: the number that every tool writes.
 const ENTRIES_LIMIT: u32 = 128;
 
-/// Entries stand behind the header, in front of the first partition; what says otherwise is not followed, or a whole
-/// disk could call itself a table.
+/// The entries follow the header, before the first partition; a table with a greater offset is not accepted, or a
+/// whole disk could claim to be a table.
 pub(super) const ENTRIES_OFFSET_LIMIT: u64 = 1 << 20;
 
-/// A table in the first 4 KiB of a disk.
+/// Recognises a table in the first 4 KiB of a disk.
 pub(super) fn recognise(block: &[u8], disk_size: u64) -> Option<Table> {
     if let Some(table) = gpt_header(block.get(512..1024)?, 512) {
         return Some(table);
@@ -47,10 +47,10 @@ pub(super) fn recognise(block: &[u8], disk_size: u64) -> Option<Table> {
     }
     let mbr = Table { entries_offset: 0, entry_bytes: 16, entries: 4, sector: 512 };
     if (0..4).any(|i| block.get(446 + i * 16 + 4) == Some(&0xee)) {
-        // Protective: the header follows in the next block where sectors are 4 KiB.
+        // Protective: with sectors of 4 KiB the header follows in the next block.
         return Some(Table { sector: 0, ..mbr });
     }
-    // A boot sector of a FAT or NTFS ends in the same two bytes; its "entries" make no sense.
+    // The boot sector of a FAT or NTFS ends in the same two bytes; its "entries" are invalid.
     let sane = (0..4).all(|i| block.get(446 + i * 16).is_some_and(|status| status & 0x7f == 0));
     (sane && !mbr.mbr_partitions(block, disk_size).is_empty()).then_some(mbr)
 }
@@ -93,7 +93,7 @@ impl Table {
         let mut partitions: Vec<Partition> = (0..4u16)
             .filter_map(|index| {
                 let entry = block.get(446 + usize::from(index) * 16..)?.get(..16)?;
-                // Zero is no partition; 5, 0xf and 0x85 are extended ones, containers of others.
+                // Zero is no partition; 5, 0xf and 0x85 are extended ones, which contain others.
                 if matches!(entry[4], 0 | 0x05 | 0x0f | 0x85) {
                     return None;
                 }
@@ -105,7 +105,7 @@ impl Table {
         partitions
     }
 
-    /// Takes GPT header and entries out of `data`; tells whether the partitions changed.
+    /// Reads GPT header and entries from `data`; returns whether the partitions changed.
     pub fn learn_entries(&mut self, offset: u64, data: &[u8], disk_size: u64, known: &mut Vec<Partition>) -> bool {
         if !self.is_gpt() {
             return false;
@@ -142,7 +142,7 @@ fn partition(index: u16, start: u64, end: u64, disk_size: u64) -> Option<Partiti
     right.then_some(Partition { index, start, end })
 }
 
-/// Sorted and disjoint: of two that overlap the one that starts first stays.
+/// Sorts the partitions and makes them disjoint: of two that overlap, the one that starts first stays.
 fn tidy(partitions: &mut Vec<Partition>) {
     partitions.sort_by_key(|partition| (partition.start, partition.index));
     let mut free_from = 0;

@@ -1,26 +1,26 @@
 //! XFS version 5. Offsets from the Linux kernel, `fs/xfs/libxfs/xfs_format.h`, `xfs_da_format.h`, `xfs_log_format.h`.
 //!
-//! Every metadata structure of version 5 carries the file system's UUID, its own address where it has room for one,
-//! and a CRC32C (computed with the CRC field as zero, stored little-endian): all three must agree. The log is known by
-//! its address, because most of its sectors hold nothing that would tell.
+//! Every metadata structure of version 5 has the file system's UUID, its own address if it has room for one, and a
+//! CRC32C (computed with the CRC field as zero, stored little-endian): all three must agree. The log is recognised by
+//! its address, because most of its sectors contain nothing that identifies them.
 
 use super::kind::{BLOCK, Found, Role};
 use crate::bytes::{be16, be32, be64, uuid};
 use forebay_block::checksum::crc32c;
 
-/// What the superblock tells. Sizes in bytes.
+/// Facts from the superblock. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Xfs {
-    /// The UUID users see.
+    /// The UUID that users see.
     pub uuid: [u8; 16],
-    /// The UUID in metadata blocks: another one after `xfs_admin -U`.
+    /// The UUID in metadata blocks; differs after `xfs_admin -U`.
     pub meta_uuid: [u8; 16],
     pub size: u64,
     pub block: u32,
     pub sector: u32,
     pub inode: u32,
     pub directory_block: u32,
-    /// Internal log, relative to the file system; empty where the log is external.
+    /// The internal log, relative to the file system; empty if the log is external.
     pub log_start: u64,
     pub log_end: u64,
 }
@@ -30,17 +30,17 @@ const INCOMPAT_META_UUID: u32 = 1 << 2;
 /// `XFS_MAX_LOG_BYTES`.
 const LOG_LIMIT_BYTES: u64 = 1 << 31;
 
-/// Where a kind of structure keeps its proofs.
+/// Where a kind of structure has the fields that identify it.
 struct Layout {
     uuid: usize,
     crc: usize,
-    /// Own address in 512-byte units relative to the file system.
+    /// Offset of its own address, in 512-byte units relative to the file system.
     address: Option<usize>,
     len: u32,
 }
 
 impl Xfs {
-    /// Reads a superblock from the first 4 KiB of a file system that may fill `room` bytes.
+    /// Parses a superblock from the first 4 KiB of a file system that may occupy `room` bytes.
     pub fn parse(block: &[u8], room: u64) -> Option<Self> {
         if be32(block, 0) != u32::from_be_bytes(*b"XFSB") || be16(block, 100) & 0xf != 5 {
             return None;
@@ -49,7 +49,7 @@ impl Xfs {
         let block_bytes = be32(block, 4);
         let inode = u32::from(be16(block, 104));
         let power = |value: u32, low, high| value.is_power_of_two() && (low..=high).contains(&value);
-        // Sectors of 8 KiB and more exist on paper only.
+        // Sectors of 8 KiB and more do not occur in practice.
         if !power(sector, 512, 4096) || !power(block_bytes, 1024, 65536) || !power(inode, 256, 2048) {
             return None;
         }
@@ -66,7 +66,7 @@ impl Xfs {
         let (log_start, log_end) = match be64(block, 48) {
             0 => (0, 0),
             log_start => {
-                // File-system block numbers hold the group above sb_agblklog bits.
+                // File-system block numbers contain the group above sb_agblklog bits.
                 let group = log_start.checked_shr(ag_block_log)?;
                 let within = log_start & 1u64.checked_shl(ag_block_log)?.wrapping_sub(1);
                 let first = group.checked_mul(ag_blocks)?.checked_add(within)?;
@@ -93,7 +93,8 @@ impl Xfs {
         })
     }
 
-    /// What the block at `at` (relative to the file system) is. `rest` is the data from there to the end of the request.
+    /// The role of the block at `at` (relative to the file system). `rest` is the data from there to the end of the
+    /// request.
     #[inline]
     pub fn judge(&self, at: u64, rest: &[u8], scratch: &mut Vec<u8>) -> Found {
         if at < self.log_end && at + BLOCK > self.log_start {
@@ -114,7 +115,7 @@ impl Xfs {
         let (sector, block, directory) = (self.sector, self.block, self.directory_block);
         let proof = match &be32(rest, 0).to_be_bytes() {
             b"XFSB" => {
-                // Copies are not updated with the first one, so their own checksum is what counts.
+                // Copies are not updated with the first one, so that their own checksum must match.
                 let proof = layout(32, 224, None, sector);
                 let right = uuid(rest, 32) == self.uuid && self.proven(&proof, at, rest, scratch, self.uuid);
                 return right.then_some((Role::Superblock, block));
@@ -157,7 +158,7 @@ impl Xfs {
         }
         match rest.get(..proof.len as usize) {
             Some(structure) => checksum_matches(structure, proof.crc, scratch),
-            // Cut by the end of the request: UUID and address have to do.
+            // Cut off by the end of the request: UUID and address must suffice.
             None => proof.address.is_some(),
         }
     }

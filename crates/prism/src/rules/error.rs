@@ -13,36 +13,36 @@ pub const DEPTH_LIMIT: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("at character {position}: {kind}")]
 pub struct RuleError {
-    /// Where, counted in characters from 1.
+    /// Position in the rule, counted in characters from 1.
     pub position: usize,
-    /// What is wrong there.
+    /// The reason.
     pub kind: RuleErrorKind,
 }
 
-/// What is wrong in a rule.
+/// Why a rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RuleErrorKind {
-    /// Longer than [`RULE_LIMIT_BYTES`].
+    /// The rule is longer than [`RULE_LIMIT_BYTES`].
     #[error("the rule is longer than {RULE_LIMIT_BYTES} bytes")]
     TooLong,
-    /// Nested deeper than [`DEPTH_LIMIT`].
+    /// The rule is nested deeper than [`DEPTH_LIMIT`].
     #[error("nested deeper than {DEPTH_LIMIT} levels")]
     TooDeep,
-    /// Something else was expected.
+    /// The parser expected something else.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What would have been right.
+        /// A description of what was expected.
         expected: &'static str,
-        /// What is there.
+        /// The text found there.
         found: String,
     },
-    /// No such predicate.
+    /// There is no such predicate.
     #[error("unknown predicate `{name}`{hint}", hint = Hint(*nearest))]
     UnknownPredicate {
-        /// As written.
+        /// The name as written.
         name: String,
-        /// The known one that looks most like it.
+        /// The most similar known predicate; `None` if none is similar.
         nearest: Option<&'static str>,
     },
     /// The value does not fit the predicate.
@@ -50,9 +50,9 @@ pub enum RuleErrorKind {
     BadValue {
         /// Name of the predicate.
         predicate: &'static str,
-        /// What it takes.
+        /// The values that the predicate accepts.
         needs: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
     },
 }

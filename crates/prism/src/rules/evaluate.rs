@@ -15,7 +15,7 @@ pub(super) fn evaluate(expression: &Expression, facts: &Facts<'_>) -> Option<boo
     }
 }
 
-/// `decisive` decides the whole; otherwise an unknown part makes the whole unknown.
+/// A part equal to `decisive` decides the whole; otherwise an unknown part makes the whole unknown.
 fn fold(parts: &[Expression], facts: &Facts<'_>, decisive: bool) -> Option<bool> {
     let mut result = Some(!decisive);
     for part in parts {
@@ -56,7 +56,7 @@ fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
         Predicate::ExportIndex(index) => facts.export? == *index,
         Predicate::ExportName(name) => facts.export.map(|_| facts.export_name)? == name,
         Predicate::Direction(direction) => facts.direction == *direction,
-        // Metadata is what contents prove or the file system says.
+        // Metadata is identified by contents or by the file system's mark.
         Predicate::Evidence(EvidenceTest::Any) if facts.host.meta == Some(true) => true,
         Predicate::Evidence(wanted) => match facts.evidence {
             Some(found) => evidence(*wanted, found),
@@ -75,7 +75,7 @@ fn test(predicate: &Predicate, facts: &Facts<'_>) -> Option<bool> {
     })
 }
 
-/// Whether the file is known, and none of RocksDB's tables: then it is on no level, rather than on one that is not known.
+/// Whether the file is known and is no table of RocksDB: then it has no level, rather than an unknown one.
 fn is_no_table(host: &HostFacts<'_>) -> bool {
     host.sst_level.is_none() && host.path.is_some_and(|path| !path.ends_with(".sst"))
 }

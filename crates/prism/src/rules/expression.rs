@@ -1,4 +1,4 @@
-//! What a rule is made of.
+//! The parts of a parsed rule.
 
 use crate::Lifetime;
 use crate::direction::Direction;
@@ -33,7 +33,7 @@ impl Comparison {
     }
 }
 
-/// A number of a block or its request.
+/// A numeric property of a block or its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// Address in 512-byte sectors, as in Open CAS.
@@ -42,61 +42,61 @@ pub enum Number {
     Offset,
     /// Length of the whole request in bytes.
     RequestSize,
-    /// Bytes of the sequential run that the request continues, itself included.
+    /// Bytes of the sequential run that the request continues, including the request.
     Sequential,
-    /// Size of the file in bytes; the host tells.
+    /// Size of the file in bytes; provided by the host.
     FileSize,
-    /// Address within the file in bytes; the host tells.
+    /// Offset within the file in bytes; provided by the host.
     FileOffset,
-    /// Level of the sorted table in RocksDB's tree; the host tells.
+    /// Level of the sorted table in RocksDB's tree; provided by the host.
     SstLevel,
-    /// Id of the process; the host tells.
+    /// Id of the process; provided by the host.
     Pid,
-    /// The write-lifetime hint by the kernel's number; the host tells.
+    /// The write-lifetime hint by the kernel's number; provided by the host.
     Lifetime,
-    /// Class by another system's rules; the host tells.
+    /// Class according to another system's rules; provided by the host.
     IoClass,
 }
 
 impl Number {
-    /// Whether it takes a host's help.
+    /// Whether the host must provide it.
     pub(super) fn is_hosts(self) -> bool {
         !matches!(self, Self::Lba | Self::Offset | Self::RequestSize | Self::Sequential)
     }
 }
 
-/// A bit that the host tells.
+/// A flag that the host provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostBit {
-    /// `hint.meta`: the file system says it is metadata.
+    /// `hint.meta`: the file system marks the data as metadata.
     Meta,
-    /// `hint.swap`: swap.
+    /// `hint.swap`: the data is swap.
     Swap,
-    /// `direct`: past the page cache.
+    /// `direct`: the request bypasses the page cache.
     Direct,
 }
 
-/// A name that the host tells.
+/// A name that the host provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostName {
-    /// `path`: a pattern of the whole path.
+    /// `path`: matched against the whole path.
     Path,
     /// `directory`: a directory, itself or any below it.
     Directory,
-    /// `ext`, `extension`: what follows the last dot of the file's name, with or without the dot.
+    /// `ext`, `extension`: the part after the last dot of the file's name, with or without the dot.
     Extension,
-    /// `file_name_prefix`: how the file's name begins.
+    /// `file_name_prefix`: the beginning of the file's name.
     FilePrefix,
-    /// `process`, `process_name`: a pattern of the process's name.
+    /// `process`, `process_name`: matched against the process's name.
     Process,
-    /// `cgroup`: a pattern of the control group's path.
+    /// `cgroup`: matched against the control group's path.
     Cgroup,
 }
 
-/// What the contents of a block prove; see [`crate::evidence`].
+/// A test of what the contents of a block prove; see [`crate::evidence`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvidenceTest {
-    /// `fs.metadata`: metadata of a file system or a partition table, journals excluded.
+    /// `fs.metadata`: metadata of a file system or a partition table, without journals.
     Metadata,
     /// `fs.journal`: a file system's journal or log.
     Journal,
@@ -104,13 +104,13 @@ pub enum EvidenceTest {
     Superblock,
     /// `fs.swap`: swap space.
     Swap,
-    /// `fs.xfs`: anything, data included, inside a known XFS.
+    /// `fs.xfs`: any block, including data, inside a known XFS.
     Xfs,
     /// `fs.ext4`: the same for ext2, ext3, ext4.
     Ext4,
     /// `fs.btrfs`: the same for btrfs.
     Btrfs,
-    /// `metadata`: metadata or journal, as the Open CAS predicate of that name.
+    /// `metadata`: metadata or journal, like the Open CAS predicate of this name.
     Any,
 }
 
@@ -132,7 +132,7 @@ pub(crate) enum Predicate {
     ExportName(String),
     Direction(Direction),
     Evidence(EvidenceTest),
-    /// Always true; Open CAS stops at it, here the first match stops anyway.
+    /// Always true; Open CAS stops the search here. In this language the first match stops anyway.
     Done,
     HostBit(HostBit),
     HostName {
@@ -140,7 +140,7 @@ pub(crate) enum Predicate {
         pattern: String,
     },
     Lifetime(Lifetime),
-    /// Nothing tells it: kept as it was written.
+    /// No source provides this fact: the predicate is kept as written.
     Pending {
         name: &'static str,
         argument: String,
@@ -166,7 +166,7 @@ pub(crate) enum Expression {
     Test(Predicate),
 }
 
-/// Shows every test of an expression.
+/// Calls `see` for every test of an expression.
 pub(super) fn visit(expression: &Expression, see: &mut impl FnMut(&Predicate)) {
     match expression {
         Expression::Or(parts) | Expression::And(parts) => parts.iter().for_each(|part| visit(part, see)),

@@ -1,11 +1,11 @@
-//! Patterns of paths: `*` and `?` within a part, `[a-c]` one of several characters, `**` any number of whole parts.
-//! A leading `/` means nothing, on either side: paths are those within their file system.
+//! Patterns for paths: `*` and `?` within a part, `[a-c]` one of several characters, `**` any number of whole parts.
+//! A leading `/` is ignored on either side: paths are relative to their file system.
 
-/// Whether a path fits a pattern. Takes time in proportion to the product of their lengths at most.
+/// Whether a path matches a pattern. Takes time at most proportional to the product of their lengths.
 pub(super) fn path_fits(pattern: &str, path: &str) -> bool {
     let pattern: Vec<&str> = pattern.trim_start_matches('/').split('/').collect();
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-    // For each number of parts whether the pattern up to here fits them.
+    // For each number of parts, whether the pattern up to here matches them.
     let mut fits = vec![false; parts.len() + 1];
     fits[0] = true;
     for piece in pattern {
@@ -22,12 +22,12 @@ pub(super) fn path_fits(pattern: &str, path: &str) -> bool {
     fits.last() == Some(&true)
 }
 
-/// Whether a word fits a pattern without parts.
+/// Whether a word matches a pattern that has no parts.
 pub(super) fn word_fits(pattern: &str, word: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let word: Vec<char> = word.chars().collect();
     let (mut at, mut seen) = (0, 0);
-    // After the last `*`, and what it has taken up to now.
+    // Position after the last `*`, and the end of the text that it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while seen < word.len() {
         let next = match pattern.get(at) {
@@ -52,7 +52,7 @@ pub(super) fn word_fits(pattern: &str, word: &str) -> bool {
     pattern[at..].iter().all(|&c| c == '*')
 }
 
-/// Characters of the pattern that stand for one of the word, where it fits.
+/// Number of pattern characters that match one character of the word; `None` if they do not match it.
 fn one_fits(pattern: &[char], c: char) -> Option<usize> {
     match pattern[0] {
         '?' => Some(1),
@@ -129,12 +129,12 @@ mod tests {
             assert!(fits.chars().all(one), "{pattern} {fits}");
             assert!(!not.chars().any(one), "{pattern} {not}");
         }
-        // What follows a bracket goes on behind it, whichever of its characters fitted.
+        // Matching continues after a bracket, whichever of its characters matched.
         assert!(word_fits("x[ab-d]y*", "xay") && word_fits("x[ab-d]y*", "xcyz") && !word_fits("x[ab-d]y", "xc"));
         assert!(word_fits("*[0-3].sst", "12.sst") && !word_fits("*[0-3].sst", "14.sst"));
     }
 
-    /// The plain definition, which takes time without end on long ones.
+    /// The plain definition, which takes exponential time on long inputs.
     fn slow(pattern: &[char], word: &[char]) -> bool {
         match pattern.first() {
             None => word.is_empty(),

@@ -13,9 +13,9 @@
 //! `&` binds tighter than `|`. (In Open CAS it is the other way round; [`crate::opencas`] adds the parentheses.)
 //! Numbers take the suffixes B, KiB, MiB, GiB, TiB, PiB. A value with blanks or any of `&|()"` is quoted: `"a b"`.
 //!
-//! Some predicates need a host's help (paths, lifetime hints, processes: [`crate::HostFacts`]). Where it is not there they
-//! are *unknown* rather than false: a rule claims a write only when it is true whatever the unknown parts may be, so
-//! `!path:x` does not claim the world. [`Rule::pending`] lists them.
+//! Some predicates need facts from the host (paths, lifetime hints, processes: [`crate::HostFacts`]). Without these
+//! facts they are *unknown* rather than false: a rule claims a write only if it is true for every value of the
+//! unknown parts, so that `!path:x` does not claim everything. [`Rule::pending`] lists them.
 
 mod error;
 mod evaluate;
@@ -57,12 +57,12 @@ impl Rule {
         evaluate::evaluate(&self.expression, facts) == Some(true)
     }
 
-    /// Whether the rule holds for `facts`; `None` where that depends on what they do not tell.
+    /// Whether the rule holds for `facts`; `None` if that depends on unknown facts.
     pub(crate) fn holds(&self, facts: &Facts<'_>) -> Option<bool> {
         evaluate::evaluate(&self.expression, facts)
     }
 
-    /// The predicates in it that need a host's help, in order, each once.
+    /// The predicates of the rule that need facts from the host, in order, each once.
     #[must_use]
     pub fn pending(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -77,7 +77,7 @@ impl Rule {
         found
     }
 
-    /// Whether it asks for anything that takes a host's help.
+    /// Whether the rule uses any fact from the host.
     #[must_use]
     pub fn takes_host_facts(&self) -> bool {
         let mut takes = false;
@@ -85,7 +85,8 @@ impl Rule {
         takes
     }
 
-    /// What its predicates need that not every source tells, with the predicates, each once, in order.
+    /// The facts that not every source provides and that the rule's predicates need, with the predicates, each once,
+    /// in order.
     #[must_use]
     pub fn needs(&self) -> Vec<(Need, String)> {
         let mut found = Vec::new();
@@ -99,7 +100,8 @@ impl Rule {
         found
     }
 
-    /// Whether requests of one file, process and hint may get different answers: by address, size, sequence or contents.
+    /// Whether requests with the same file, process and hint may get different answers: by address, size, sequence or
+    /// contents.
     #[must_use]
     pub fn uses_request(&self) -> bool {
         let mut uses = false;
@@ -115,7 +117,8 @@ impl Rule {
         uses
     }
 
-    /// Whether blocks of one file may get different answers: by their address, their place in the file, or the file system.
+    /// Whether blocks of one file may get different answers: by their address, their offset in the file, or the file
+    /// system.
     pub(crate) fn uses_place(&self) -> bool {
         let mut uses = false;
         visit(&self.expression, &mut |test| {

@@ -1,16 +1,16 @@
-//! What predicates must know to be anything but unknown.
+//! The facts that predicates need to be true or false rather than unknown.
 
 use super::expression::{EvidenceTest, HostBit, HostName, Number, Predicate};
 use super::facts::Facts;
 
-/// A fact that not every source of requests has.
+/// A fact that not every source of requests provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Through which export it came.
+    /// The export through which the request came.
     Export,
-    /// How long the sequential run is.
+    /// The length of the sequential run.
     Sequence,
-    /// Contents.
+    /// The contents of the block.
     Contents,
     /// The write-lifetime hint.
     Lifetime,
@@ -20,15 +20,15 @@ pub enum Need {
     Metadata,
     /// Whether the kernel marked it as swap.
     Swap,
-    /// Whether it went past the page cache.
+    /// Whether the request bypassed the page cache.
     Direct,
     /// Path of the file.
     Path,
     /// Size of the file.
     FileSize,
-    /// Where in the file.
+    /// Offset in the file.
     FileOffset,
-    /// Level of RocksDB's table.
+    /// Level of the sorted table in RocksDB's tree.
     SstLevel,
     /// Name of the process.
     Process,
@@ -36,13 +36,14 @@ pub enum Need {
     Pid,
     /// Control group.
     Cgroup,
-    /// Class that another system gave it.
+    /// Class assigned by another system.
     IoClass,
-    /// What nobody tells.
+    /// A fact that no source provides.
     Never,
 }
 
-/// What a predicate needs beyond address, size, direction and disk, which all requests have.
+/// The fact that a predicate needs besides address, size, direction and disk, which all requests have; `None` if it
+/// needs no other.
 pub(super) fn need(predicate: &Predicate) -> Option<Need> {
     Some(match predicate {
         Predicate::Compare { number, .. } | Predicate::Range { number, .. } => match number {
@@ -73,7 +74,7 @@ pub(super) fn need(predicate: &Predicate) -> Option<Need> {
 }
 
 impl Facts<'_> {
-    /// Whether these facts tell what is needed.
+    /// Whether these facts include the needed one.
     #[must_use]
     pub fn tell(&self, need: Need) -> bool {
         let host = &self.host;

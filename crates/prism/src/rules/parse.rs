@@ -1,4 +1,4 @@
-//! Recursive descent with a depth limit; no input makes it panic.
+//! A recursive-descent parser with a depth limit; no input causes a panic.
 
 use super::error::{DEPTH_LIMIT, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
 use super::expression::{Comparison, Expression, Number, Predicate};
@@ -63,7 +63,7 @@ impl Parser {
         self.chain(depth, '&', Self::unary, Expression::And)
     }
 
-    /// One or more parts with `operator` between; a single part stands for itself.
+    /// Parses one or more parts separated by `operator`; a single part is returned unchanged.
     fn chain(
         &mut self,
         depth: usize,
@@ -146,7 +146,7 @@ impl Parser {
         }
     }
 
-    /// Blanks between a name and its argument are skipped, others are left to who comes next.
+    /// Skips blanks between a name and its argument; leaves other blanks to the next parser.
     fn blanks_before_argument(&mut self) {
         let before = self.at;
         self.blanks();
@@ -166,7 +166,7 @@ impl Parser {
         }
     }
 
-    /// `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, if one is next.
+    /// Parses `=`, `==`, `!=`, `<`, `<=`, `>` or `>=`, if one is next.
     fn comparison(&mut self) -> Option<Comparison> {
         let pair = (self.peek()?, self.chars.get(self.at + 1).copied());
         let (comparison, length) = match pair {
@@ -183,7 +183,7 @@ impl Parser {
         Some(comparison)
     }
 
-    /// `:value` or `=value`; tells whether it was quoted.
+    /// Parses `:value` or `=value`; returns whether the value was quoted, and the value.
     fn equals_value(&mut self, name: &'static str) -> Parsed<(bool, String)> {
         if !self.eat(':') {
             if !self.eat('=') {
@@ -199,7 +199,7 @@ impl Parser {
         Ok((quoted, value))
     }
 
-    /// A bare word or a quoted string.
+    /// Parses a bare word or a quoted string; returns whether it was quoted, and the text.
     fn value(&mut self) -> Parsed<(bool, String)> {
         self.blanks();
         let mut value = String::new();
@@ -287,7 +287,7 @@ fn bad_value(at: usize, predicate: &'static str, needs: &'static str, value: &st
     RuleError { position: at + 1, kind: RuleErrorKind::BadValue { predicate, needs, value: value.into() } }
 }
 
-/// A number with an optional binary suffix, in any case.
+/// Parses a number with an optional binary suffix, in any case.
 fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -299,7 +299,7 @@ fn size(text: &str) -> Option<u64> {
         "pib" => 50,
         _ => return None,
     };
-    // `parse` alone would also take "+5".
+    // `parse` alone would also accept "+5".
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }

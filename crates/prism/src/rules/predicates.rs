@@ -1,8 +1,8 @@
-//! The names the rule language knows.
+//! The names of the rule language's predicates.
 
 use super::expression::{EvidenceTest, HostBit, HostName, Number};
 
-/// What a predicate's argument looks like.
+/// The form of a predicate's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// No argument: a fact about the block.
@@ -17,13 +17,13 @@ pub(super) enum Shape {
     Export,
     /// `read` or `write`.
     Direction,
-    /// No argument: a bit that the host tells.
+    /// No argument: a flag that the host provides.
     HostBit(HostBit),
-    /// A name or a pattern of names that the host tells.
+    /// A name or a pattern of names that the host provides.
     HostName(HostName),
     /// `short`, `medium`, ... or the kernel's number.
     Lifetime,
-    /// Nothing tells it: takes any argument, also none, and keeps it.
+    /// No source provides it: accepts any argument, or none, and keeps it.
     Pending,
 }
 
@@ -68,7 +68,7 @@ const TABLE: &[(&str, Shape)] = &[
     ("core_id", Shape::Pending),
 ];
 
-/// The names of all predicates, for messages and documentation.
+/// The names of all predicates, for messages and documentation, in the order of the table.
 pub const PREDICATES: &[&str] = &{
     let mut names = [""; TABLE.len()];
     let mut i = 0;

@@ -48,7 +48,7 @@ fn evidence(test: EvidenceTest) -> &'static str {
     }
 }
 
-/// Writes a value, quoted where it must be; `force` keeps a name of digits from reading as an index.
+/// Writes a value, quoted if necessary; `force` prevents a name of digits from being parsed as an index.
 fn value(f: &mut fmt::Formatter<'_>, text: &str, force: bool) -> fmt::Result {
     if !force && !text.is_empty() && !text.chars().any(ends_word) {
         return f.write_str(text);
@@ -132,7 +132,7 @@ fn chain(f: &mut fmt::Formatter<'_>, parts: &[Expression], operator: &str) -> fm
     Ok(())
 }
 
-/// A chain inside anything gets parentheses, also where precedence would not need them: easier to read.
+/// A chain inside any expression gets parentheses, even if precedence does not require them: easier to read.
 fn nested(f: &mut fmt::Formatter<'_>, expression: &Expression) -> fmt::Result {
     match expression {
         Expression::Or(_) | Expression::And(_) => write!(f, "({expression})"),

@@ -1,4 +1,4 @@
-//! The class table: merging, stable ids, live changes, stored form.
+//! The class table: merging, stable ids, changes during service, stored form.
 
 use forebay_block::ClassId;
 use forebay_prism::{ClassChange, ClassError, ClassSpec, ClassTable, Compress, Need, Place};
@@ -36,7 +36,7 @@ fn stored_names_keep_their_ids_and_retired_classes_stay() {
     assert_eq!(names(&table), ["cold", "metadata", "log", "temp", "hot", "old", "mine", "new"]);
     assert_eq!(table.get(ClassId(5)).unwrap().place, Place::Stage);
     assert_eq!(table.get(ClassId(6)).unwrap().place, Place::Fast);
-    // A pool of a release that knew fewer classes.
+    // A pool of a release that had fewer classes.
     let table = ClassTable::with_stored_names(&["cold".into(), "log".into()], &[]).unwrap();
     assert_eq!(names(&table), ["cold", "log", "metadata", "temp", "hot"]);
     assert_eq!(table.get(ClassId(1)).unwrap().place, Place::Fast);
@@ -95,7 +95,8 @@ fn changes_apply_live_or_not_at_all() {
     assert_eq!(table, before);
 }
 
-/// A large write goes past the fast tier only where nothing that a host's help says later can bring it there.
+/// A large write bypasses the fast tier only if no later fact from the host can assign it to a class that stays
+/// there.
 #[test]
 fn what_a_host_may_still_say_keeps_blocks_on_the_fast_tier() {
     let keeps = |specs: &[ClassSpec]| ClassTable::from_configured(specs).unwrap().host_facts_keep_fast();
@@ -105,7 +106,7 @@ fn what_a_host_may_still_say_keeps_blocks_on_the_fast_tier() {
         assert!(!keeps(&[ClassSpec { place: Place::Stage, ..with_rules("mine", &[rule]) }]), "{rule}");
     }
     assert!(!keeps(&[with_rules("mine", &["fs.journal"])]));
-    // What a hint says will die soon becomes temporary without a rule.
+    // Data that a hint says will die soon becomes temporary without a rule.
     assert!(keeps(&[ClassSpec::new("temp", Place::Fast)]));
     let mut table = ClassTable::default();
     table.set("temp", ClassChange { place: Some(Place::Fast), ..Default::default() }).unwrap();
@@ -144,7 +145,7 @@ fn the_stored_form_round_trips() {
     }
 }
 
-/// As pools from before compression have it.
+/// A table in the format of pools from before compression.
 #[test]
 fn a_table_without_compression_is_read_as_off() {
     let table = ClassTable::default();
@@ -161,7 +162,7 @@ fn a_table_without_compression_is_read_as_off() {
     assert_eq!(ClassTable::decode(&seal(old)), Ok(table));
 }
 
-/// Repairs the checksum, so that damage reaches the parser.
+/// Corrects the checksum, so that damage reaches the parser.
 fn seal(mut body: Vec<u8>) -> Vec<u8> {
     let sum = forebay_block::checksum::crc32c(&body);
     body.extend_from_slice(&sum.to_le_bytes());

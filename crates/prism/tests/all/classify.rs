@@ -1,4 +1,4 @@
-//! Who decides: tag, rules, contents, behaviour; and what forged or hostile bytes can do.
+//! The order of decisions: tag, rules, contents, behaviour; and what forged or hostile bytes can achieve.
 
 use crate::xfs::{UUID, superblock};
 use forebay_block::{ClassId, DiskId, checksum::crc32c};
@@ -12,7 +12,7 @@ const DISK_BYTES: u64 = 1 << 30;
 const LOG_START: u64 = (2 * 16_384 + 1000) * 4096;
 const LOG_END: u64 = LOG_START + 2048 * 4096;
 
-/// A free-space btree block at `at` bytes, right in every part.
+/// A free-space btree block at `at` bytes, valid in every part.
 fn btree_block(at: u64) -> Vec<u8> {
     let mut block = vec![0u8; BLOCK];
     block[..4].copy_from_slice(b"AB3B");
@@ -135,7 +135,7 @@ fn tag_before_rule_before_contents_before_behaviour() {
     // A rule by address splits a request.
     let long = vec![1; 4 * BLOCK];
     assert_eq!(runs(&mut prism, &write((800 << 20) - 8192, &long)), [("cold".into(), 2), ("tail".into(), 2)]);
-    // Tagged writes are learned from all the same.
+    // The classifier learns from tagged writes all the same.
     let zeros = [0; BLOCK];
     runs(&mut prism, &Intent { tag: Some(ClassId(4)), ..write(0, &zeros) });
     assert_eq!(prism.known_systems(), []);
@@ -197,7 +197,7 @@ fn equal_inputs_give_equal_outputs() {
 #[test]
 fn file_systems_are_bounded_and_a_crowd_does_not_push_out_a_neighbour() {
     let mut prism = prism_with_xfs();
-    // Another disk with 128 partitions, each with a superblock of its own.
+    // Another disk with 128 partitions, each with a superblock.
     let partition_bytes = 512u64 << 20;
     let size = 130 * partition_bytes;
     let other = |offset_bytes, data| Intent { disk: DiskId(2), disk_size_bytes: size, ..write(offset_bytes, data) };
@@ -238,7 +238,7 @@ fn crc32_ieee(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Repairs the checksum, so that damage reaches the parser.
+/// Corrects the checksum, so that damage reaches the parser.
 fn seal(mut body: Vec<u8>) -> Vec<u8> {
     let sum = crc32c(&body);
     body.extend_from_slice(&sum.to_le_bytes());
@@ -366,7 +366,7 @@ proptest! {
         }
         let magics: [&[u8]; 12] = [b"XFSB", b"XAGF", b"XAGI", b"XAFL", b"IN\0\0\x03", b"XDB3", b"AB3B", b"BMA3", b"XSLM", b"DQ\x01", b"XARM", b"R3FC"];
         data[..magics[magic].len()].copy_from_slice(magics[magic]);
-        // Even with the right UUID at each place where one may stand.
+        // Even with the correct UUID at each place where a structure may have it.
         for place in [8, 16, 24, 32, 40, 64, 120, 160, 296] {
             data[place..place + 16].copy_from_slice(&UUID);
         }
@@ -389,7 +389,7 @@ fn what_the_kernel_knows_goes_before_behaviour() {
     assert_eq!(runs(&mut prism, &with(extreme)), [("cold".into(), 1)]);
 }
 
-/// XFS marks what it writes to its log as metadata: contents tell that it is a log.
+/// XFS marks writes to its log as metadata: the contents show that they are log.
 #[test]
 fn a_journal_that_is_marked_as_metadata_is_a_log() {
     let mut prism = Prism::new(ClassTable::default());
@@ -399,7 +399,7 @@ fn a_journal_that_is_marked_as_metadata_is_a_log() {
     assert_eq!(runs(&mut prism, &Intent { host, ..write(LOG_START, &data) }), [("log".into(), 1)]);
 }
 
-/// A caller that cuts requests up says how long they were.
+/// A caller that splits requests passes the length of the whole request.
 #[test]
 fn regression_rules_see_the_size_of_the_whole_request() {
     let rule = ClassSpec { rules: vec!["request_size>=128KiB".into()], ..ClassSpec::new("big", Place::Capacity) };
@@ -410,7 +410,7 @@ fn regression_rules_see_the_size_of_the_whole_request() {
     assert_eq!(runs(&mut prism, &write(0, &data)), [("cold".into(), 2)]);
 }
 
-/// Of a request that is longer than a rule asks for the first part was judged as if it ended there.
+/// The first part of a request longer than a rule requires was judged as if the request ended there.
 #[test]
 fn regression_rules_see_a_run_up_to_the_end_of_the_whole_request() {
     let rule = ClassSpec { rules: vec!["sequential>=128KiB".into()], ..ClassSpec::new("run", Place::Capacity) };
@@ -422,7 +422,7 @@ fn regression_rules_see_a_run_up_to_the_end_of_the_whole_request() {
     }
 }
 
-/// A trace has no contents: lengths alone must do.
+/// A trace has no contents: lengths alone must suffice.
 #[test]
 fn requests_without_contents_are_classified() {
     let mut prism = Prism::new(ClassTable::default());
@@ -430,7 +430,8 @@ fn requests_without_contents_are_classified() {
     assert_eq!(runs(&mut prism, &intent), [("cold".into(), 3)]);
 }
 
-/// Fields that mean nothing in an external journal were kept as they were, and made all that was saved unreadable.
+/// Fields that mean nothing in an external journal were saved unchanged, and made everything that was saved
+/// unreadable.
 #[test]
 fn regression_an_external_journal_with_odd_fields_can_be_saved() {
     let mut block = superblocks()[1].clone();

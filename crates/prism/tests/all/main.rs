@@ -1,6 +1,7 @@
-//! Classes, rules and what data says of itself: one program, so that what these tests share is built once.
+//! Classes, rules, and contents that identify themselves: one program, so that the code these tests share is built
+//! once.
 
-// Here a panic is the finding.
+// In tests a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod class_table;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const HEADER: &str = "IO class id,IO class name,Eviction priority,Allocation\n";
 
-/// `utils/ioclass-config.csv` of Open CAS Linux (BSD-3-Clause), which its users start from.
+/// `utils/ioclass-config.csv` of Open CAS Linux (BSD-3-Clause), from which its users start.
 const SHIPPED: &str = "IO class id,IO class name,Eviction priority,Allocation
 0,unclassified,22,1
 1,metadata&done,0,1
@@ -56,7 +56,7 @@ fn left_to_right_reading_gets_its_parentheses() {
 
 #[test]
 fn the_last_match_wins_unless_done_ends_the_walk() {
-    // In the order in which they must be tried here: those with done in order, then the others backwards.
+    // In the order in which they must be tried here: the rules with `done` in order, then the others in reverse.
     let text =
         format!("{HEADER}1,lba:lt:1,1,1\n3,lba:lt:3&done,1,1\n2,lba:lt:2,1,1\n5,lba:lt:5&done,1,1\n4,lba:lt:4,1,1\n");
     let import = import(&text).unwrap();

@@ -1,6 +1,6 @@
-//! Images made by the real mkfs tools, written block by block through the classifier. The strongest statement is
-//! about all blocks: what is not zero and not the contents of a file must be known as metadata or journal, and the
-//! contents of files must not, although they begin with the magics of all file systems.
+//! Images made by the real mkfs tools, written block by block through the classifier. The strongest assertion is
+//! about all blocks: each block that is not zero and has no file contents must be classified as metadata or journal,
+//! and blocks with file contents must not be, although these begin with the magic numbers of all file systems.
 
 use forebay_block::DiskId;
 use forebay_prism::evidence::System;
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 const BLOCK: usize = 4096;
 const DISK: DiskId = DiskId(7);
-/// Marks every block of file contents; stands where no structure has it.
+/// Marks every block of file contents, at an offset that no structure uses.
 const MARK: &[u8] = b"contents of a file, not of the file system";
 
 fn run(program: &str, args: &[&str]) -> Output {
@@ -48,7 +48,7 @@ impl Scratch {
         path
     }
 
-    /// A tree with small and large files, a directory of many blocks, long symbolic links.
+    /// A tree with small and large files, a directory of many blocks, and long symbolic links.
     fn tree(&self) -> String {
         let root = self.path("tree");
         fs::create_dir_all(format!("{root}/many")).unwrap();
@@ -69,7 +69,7 @@ impl Drop for Scratch {
     }
 }
 
-/// File contents whose blocks start with the magics of everything.
+/// File contents whose blocks start with the magic numbers of all structures.
 fn contents(blocks: usize) -> Vec<u8> {
     let magics: [&[u8]; 12] = [
         b"XFSB",
@@ -99,7 +99,7 @@ fn contents(blocks: usize) -> Vec<u8> {
     bytes
 }
 
-/// How many of the four kilobytes of a block belong to a file: small file-system blocks mix.
+/// How many of the four KiB of a block belong to a file: with small file-system blocks several owners share one.
 fn contents_of(block: &[u8]) -> usize {
     block.chunks_exact(1024).filter(|part| part[600..600 + MARK.len()] == *MARK).count()
 }
@@ -109,7 +109,7 @@ fn is_link(block: &[u8]) -> bool {
     block.chunks_exact(1024).any(|part| part.starts_with(b"x/x/x/"))
 }
 
-/// Classes by block of the whole image, written in order of addresses.
+/// The class of each block of the whole image, written in order of addresses.
 fn classes(prism: &mut Prism, image: &[u8], request_blocks: usize) -> Vec<String> {
     let mut runs: Vec<Run> = Vec::new();
     let mut classes = Vec::new();
@@ -143,7 +143,7 @@ fn intent(disk_size: usize, offset_bytes: u64, data: &[u8]) -> Intent<'_> {
     }
 }
 
-/// Blocks that break the rule "not zero and not file contents means metadata or log, and the other way round".
+/// Blocks that violate the rule "metadata or log if and only if not zero and not file contents".
 fn misjudged(image: &[u8], classes: &[String]) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut seen_contents = 0;
@@ -296,7 +296,7 @@ fn check_ext4(name: &str, size_bytes: u64, options: &[&str]) {
             "{logs} blocks of log, {journal_blocks} of journal"
         );
         let mut wrong = misjudged(&bytes, &classes);
-        // The pointer block of the resize inode holds bare numbers; it is written by resize2fs only.
+        // The pointer block of the resize inode contains plain numbers; only resize2fs writes it.
         let map = text("debugfs", &["-R", "stat <7>", &image]);
         if let Some((_, pointer)) = map.split_once("(DIND):") {
             let block: u64 = pointer.split([',', '\n']).next().unwrap().parse().unwrap();
@@ -344,8 +344,8 @@ fn ext4_with_an_external_journal() {
     assert!(classes[1..].iter().all(|class| class == "log"));
 }
 
-/// A journal of a gigabyte has more extents than its inode holds, so its map is a tree. Until the tree's leaf is seen
-/// the journal is known by its own blocks.
+/// A journal of a gigabyte has more extents than its inode can contain, so that its map is a tree. Until the tree's
+/// leaf is seen, the journal is recognised by its own blocks.
 #[test]
 fn ext4_with_a_journal_mapped_by_a_tree() {
     use std::os::unix::fs::FileExt;
@@ -468,7 +468,7 @@ fn file_systems_in_partitions_and_what_becomes_of_them() {
     assert_eq!(known(&prism), [(System::Xfs, first), (System::Ext4, second)]);
     assert_eq!(before[0], "metadata", "partition table");
 
-    // A restored classifier knows the same and judges the same.
+    // A restored classifier knows the same facts and returns the same verdicts.
     let saved = prism.save();
     assert!(saved.len() <= 64 << 10);
     let mut restored = Prism::new(ClassTable::default());
@@ -487,7 +487,7 @@ fn file_systems_in_partitions_and_what_becomes_of_them() {
     }
     assert_eq!(reader.save(), saved);
 
-    // Overwritten, discarded, repartitioned: forgotten.
+    // Overwritten, discarded or repartitioned: the facts are forgotten.
     runs.clear();
     prism.classify(&intent(size, first, &[0; BLOCK]), &mut runs);
     assert_eq!(known(&prism), [(System::Ext4, second)]);
@@ -520,7 +520,7 @@ fn gpt_with_both_sector_sizes() {
         let crc = crc32(&header);
         header[16..20].copy_from_slice(&crc.to_le_bytes());
         disk[sector as usize..][..92].copy_from_slice(&header);
-        // The 40th entry: not in the first block.
+        // The 40th entry, which is not in the first block.
         let entry = &mut disk[2 * sector as usize + 39 * 128..][..128];
         entry[..16].fill(9);
         entry[32..40].copy_from_slice(&(start / sector).to_le_bytes());
@@ -536,7 +536,7 @@ fn gpt_with_both_sector_sizes() {
     }
 }
 
-/// CRC-32 bit by bit, apart from the implementation under test.
+/// CRC-32 bit by bit, independent of the implementation under test.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))

@@ -1,4 +1,4 @@
-//! Classes of data about which the host tells something only after it was written.
+//! Classes of data about which the host provides facts only after it was written.
 
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{

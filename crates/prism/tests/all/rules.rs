@@ -1,4 +1,4 @@
-//! The rule language: what parses, what it means, what is refused and how.
+//! The rule language: which rules can be parsed, what they mean, and which are refused with which error.
 
 use forebay_prism::evidence::{Evidence, Role, System};
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
@@ -161,7 +161,7 @@ fn what_the_host_tells_is_known() {
     ] {
         assert!(!holds(rule), "{rule}");
     }
-    // What follows the last dot; and what the file system calls metadata is.
+    // The part after the last dot; and data that the file system marks as metadata is metadata.
     let holds = |host: HostFacts<'_>, rule: &str| {
         Rule::parse(rule).unwrap().matches(&Facts { host, evidence: None, ..facts() })
     };
@@ -231,7 +231,7 @@ fn expression() -> impl Strategy<Value = String> {
 
 #[test]
 fn what_a_source_does_not_tell_is_unknown_and_named() {
-    // As a trace of addresses alone has it.
+    // The facts from a trace of addresses alone.
     let bare = Facts { export: None, sequential_bytes: None, evidence: None, contents_known: false, ..facts() };
     for (test, need) in [
         ("sequential:ge:1", Need::Sequence),
@@ -268,7 +268,7 @@ fn what_a_source_does_not_tell_is_unknown_and_named() {
         Rule::parse("disk:db & offset<1 | request_size>1 & !done | lba:3 & direction:read").unwrap().needs(),
         []
     );
-    // Contents that prove nothing are known; so is the mark.
+    // Contents that prove nothing are known all the same; so is the mark.
     let seen = Facts { contents_known: true, ..bare };
     assert!(Rule::parse("!fs.journal & !metadata").unwrap().matches(&seen) && seen.tell(Need::Contents));
     let marked = Facts { host: HostFacts { meta: Some(true), ..HostFacts::default() }, ..bare };
@@ -279,7 +279,8 @@ fn what_a_source_does_not_tell_is_unknown_and_named() {
     assert!(seen.tell(Need::Metadata) && !seen.tell(Need::Meta));
 }
 
-/// Requests of one file, process and hint get one answer from these, and may get several from those.
+/// Requests with the same file, process and hint get the same answer from the second list of rules, and may get
+/// different ones from the first.
 #[test]
 fn rules_that_need_each_request_say_so() {
     for rule in [
@@ -332,7 +333,7 @@ proptest! {
 
     #[test]
     fn printing_and_parsing_again_gives_the_same_rule(text in expression()) {
-        // Generated rules may pass the limits; everything within them must parse.
+        // Generated rules may exceed the limits; everything within them must be parsed.
         match Rule::parse(&text) {
             Ok(rule) => {
                 let printed = rule.to_string();

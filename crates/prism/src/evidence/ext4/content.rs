@@ -1,7 +1,7 @@
-//! Blocks that stand anywhere in the data area: directories, extent tree nodes, extended attributes.
+//! Blocks that may lie anywhere in the data area: directories, extent tree nodes, extended attributes.
 //!
-//! Their checksums are seeded with the owning inode, which is not known here; structure has to do. A forger gains
-//! nothing but space for his own block.
+//! Their checksums are seeded with the owning inode, which is not known here; their structure must suffice. Forging
+//! one gains a user nothing but fast-tier space for that block.
 
 use super::super::crc::crc32c_raw;
 use super::Geometry;
@@ -32,8 +32,8 @@ pub(super) fn is_metadata(geometry: &Geometry, number: u64, block: &[u8]) -> boo
     if head[..4] == [0; 4] && is_hash_node(block) {
         return true;
     }
-    // Without checksums there is no tail to go by; entries that add up to just a block remain a strong sign. The first
-    // length is a cheap test that most data fails.
+    // Without checksums no tail identifies the block; entries whose lengths add up to exactly a block remain a strong
+    // sign. The first length is a cheap test that most data fails.
     let length = usize::from(le16(head, 4));
     !matches!(geometry.checksums, Checksums::Crc32c(_))
         && length >= 12
@@ -64,7 +64,7 @@ fn is_hash_node(block: &[u8]) -> bool {
     let length = usize::from(le16(block, 4));
     let (limit, count) = (usize::from(le16(block, 8)), usize::from(le16(block, 10)));
     let most = (block.len() - 8) / 8;
-    // A checksum takes one entry's place.
+    // A checksum occupies the place of one entry.
     length == block.len() && le16(block, 6) == 0 && (limit == most || limit + 1 == most) && (1..=limit).contains(&count)
 }
 
@@ -95,7 +95,7 @@ fn is_attributes(geometry: &Geometry, number: u64, block: &[u8]) -> bool {
             let parts = [&number.to_le_bytes()[..], &block[..16], &[0; 4], &block[20..]];
             parts.iter().fold(seed, |crc, part| crc32c_raw(crc, part)) == le32(block, 16)
         }
-        // h_reserved, then the first entry's name index (up to 9 are given out) or the end of the list.
+        // h_reserved, then the first entry's name index (up to 9 are assigned) or the end of the list.
         _ => block.get(20..32) == Some(&[0; 12]) && block.get(33).is_some_and(|&index| index < 16),
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges of blocks.
 
-/// Most extents of bitmaps and inode tables; with flex_bg one describes 2 GiB, so 4 TiB are exact.
+/// Most extents of bitmaps and inode tables; with flex_bg one extent describes 2 GiB, so that 4 TiB are exact.
 pub(in super::super) const EXTENTS_LIMIT: usize = 2048;
 
 /// Sorted, disjoint, merged ranges of blocks.
@@ -15,7 +15,7 @@ impl Extents {
         self.ranges.is_empty()
     }
 
-    /// Blocks in all ranges.
+    /// Number of blocks in all ranges.
     pub fn blocks(&self) -> u64 {
         self.ranges.iter().map(|range| range.1 - range.0).sum()
     }
@@ -26,7 +26,7 @@ impl Extents {
         after.checked_sub(1).and_then(|i| self.ranges.get(i)).is_some_and(|range| block < range.1)
     }
 
-    /// Adds a range, joined with its neighbours; refused where the limit would be passed.
+    /// Adds a range, joined with its neighbours; returns false, and changes nothing, if the limit would be exceeded.
     pub fn add(&mut self, start: u64, end: u64, limit: usize) -> bool {
         let from = self.ranges.partition_point(|range| range.1 < start);
         let to = self.ranges.partition_point(|range| range.0 <= end);

@@ -1,4 +1,4 @@
-//! What the superblock alone tells, and where mke2fs puts things from there.
+//! The facts in the superblock, and where mke2fs places structures according to them.
 
 use super::super::crc::crc32c_raw;
 use crate::bytes::{le16, le32, uuid};
@@ -24,17 +24,17 @@ pub(in super::super) enum Checksums {
     Crc32c(u32),
 }
 
-/// Which groups hold a copy of the superblock.
+/// Which groups contain a copy of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Copies {
     All,
-    /// 0, 1 and the powers of 3, 5 and 7.
+    /// Groups 0, 1 and the powers of 3, 5 and 7.
     Sparse,
-    /// 0 and these two.
+    /// Group 0 and these two.
     Two([u32; 2]),
 }
 
-/// Geometry. Everything but `*_bytes` and `block_log` counts file-system blocks or groups.
+/// The geometry. All fields except `*_bytes` and `block_log` count file-system blocks or groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Geometry {
     pub uuid: [u8; 16],
@@ -48,21 +48,21 @@ pub(in super::super) struct Geometry {
     pub descriptor_bytes: u32,
     pub table_blocks: u32,
     pub reserved_descriptors: u32,
-    /// Groups whose descriptors stand behind the superblock; fewer than all with meta_bg.
+    /// Number of groups whose descriptors follow the superblock; fewer than all with meta_bg.
     pub first_meta_bg: Option<u32>,
-    /// Groups whose tables stand together; 1 without flex_bg.
+    /// Number of groups whose tables are placed together; 1 without flex_bg.
     pub flex: u32,
     pub checksums: Checksums,
     pub copies: Copies,
     pub has_journal: bool,
-    /// The whole device is a journal.
+    /// Whether the whole device is a journal.
     pub external_journal: bool,
-    /// Longest overhead of any group: a cheap first test.
+    /// Longest overhead of any group, for a cheap first test.
     pub widest_overhead: u32,
 }
 
 impl Geometry {
-    /// From the first 4 KiB of the file system, in which the superblock stands at 1024.
+    /// Parses the first 4 KiB of the file system, which contain the superblock at 1024.
     pub fn parse(block: &[u8], room: u64) -> Option<Self> {
         let sb = block.get(1024..2048)?;
         if le16(sb, 0x38) != 0xef53 {
@@ -73,7 +73,7 @@ impl Geometry {
             if revision == 0 { (0, 0, 0) } else { (le32(sb, 0x5c), le32(sb, 0x60), le32(sb, 0x64)) };
         let id = uuid(sb, 0x68);
         let checksums = if ro & RO_METADATA_CSUM != 0 {
-            // Stored without the final inversion, as ext4 chains its checksums.
+            // Stored without the final inversion, since ext4 chains its checksums.
             if crc32c_raw(!0, &sb[..0x3fc]) != le32(sb, 0x3fc) {
                 return None;
             }
@@ -108,7 +108,7 @@ impl Geometry {
                 return None;
             }
         }
-        // In an external journal these mean nothing, so that they may be anything.
+        // In an external journal these fields mean nothing, and may have any value.
         let (first_block, group_inodes, descriptor_bytes) =
             if external_journal { (first_block.min(1), 0, 32) } else { (first_block, group_inodes, descriptor_bytes) };
         let groups = (blocks - u64::from(first_block).min(blocks)).div_ceil(u64::from(group_blocks.max(1)));
@@ -140,11 +140,11 @@ impl Geometry {
             widest_overhead: 0,
         };
         geometry.derive();
-        // A table larger than its group would claim everything.
+        // A table larger than its group would cover everything.
         (external_journal || geometry.table_blocks <= geometry.group_blocks).then_some(geometry)
     }
 
-    /// Fills in what follows from the rest.
+    /// Computes the derived fields.
     pub fn derive(&mut self) {
         self.widest_overhead = self.overhead_behind_superblock().max(2);
     }
@@ -154,11 +154,11 @@ impl Geometry {
         self.blocks << self.block_log
     }
 
-    /// Group of a block and its place within; `None` for the boot block before the first group.
+    /// Group of a block and its index within the group; `None` for the boot block before the first group.
     pub fn group_of(&self, block: u64) -> Option<(u32, u32)> {
         let from = block.checked_sub(u64::from(self.first_block))?;
         let size = u64::from(self.group_blocks);
-        // Nearly always a power of two, and a division per block would be most of the cost.
+        // Nearly always a power of two; a division for each block would be most of the cost.
         if size.is_power_of_two() {
             let (group, within) = (from >> size.trailing_zeros(), from & (size - 1));
             return Some((group as u32, within as u32));
@@ -189,18 +189,18 @@ impl Geometry {
         ((1u32 << self.block_log) / self.descriptor_bytes).max(1)
     }
 
-    /// Descriptor blocks behind each superblock.
+    /// Number of descriptor blocks after each superblock.
     fn leading_descriptor_blocks(&self) -> u32 {
         let all = self.groups.div_ceil(self.descriptors_per_block());
         self.first_meta_bg.map_or(all, |first| first.min(all))
     }
 
-    /// A superblock, the descriptors behind it, and the blocks kept for more.
+    /// Blocks of a superblock, the descriptors after it, and the blocks reserved for more descriptors.
     fn overhead_behind_superblock(&self) -> u32 {
         self.leading_descriptor_blocks().saturating_add(self.reserved_descriptors).saturating_add(1)
     }
 
-    /// Superblock, descriptors and room for more at the start of a group.
+    /// Blocks of superblock, descriptors and reserve at the start of a group.
     pub fn overhead(&self, group: u32) -> u32 {
         let superblock = u32::from(self.has_superblock(group));
         if self.is_meta_bg(group) {
@@ -215,7 +215,7 @@ impl Geometry {
         self.first_meta_bg.is_some_and(|first| group / self.descriptors_per_block() >= first)
     }
 
-    /// First of the groups whose descriptors the block at `within` of `group` holds.
+    /// First of the groups whose descriptors are in block `within` of `group`; `None` for other blocks.
     pub fn described_by(&self, group: u32, within: u32) -> Option<u32> {
         let per_block = self.descriptors_per_block();
         if self.is_meta_bg(group) {
@@ -227,7 +227,7 @@ impl Geometry {
         index.checked_mul(per_block)
     }
 
-    /// Whether mke2fs puts a bitmap or an inode table at `block` of `group`.
+    /// Whether mke2fs places a bitmap or an inode table at `block` of `group`.
     pub fn expects_tables_at(&self, group: u32, block: u64) -> bool {
         if self.first_meta_bg.is_some() {
             return false;
@@ -235,16 +235,16 @@ impl Geometry {
         // A power of two.
         let first = group & !(self.flex - 1);
         let start = self.group_start(first);
-        // Most blocks lie beyond any table; whether the group has a superblock takes longer to tell.
+        // Most blocks lie beyond any table; testing whether the group has a superblock takes longer.
         if block.saturating_sub(start) >= u64::from(self.widest_overhead) + self.tables_len(first) {
             return false;
         }
         (start + u64::from(self.overhead(first))..start + self.leading_blocks(first)).contains(&block)
     }
 
-    /// Blocks at the start of a group that mke2fs gives to copies of the superblock and to tables. Those of a flex
-    /// group stand together in its first group, behind the overhead: room for all block bitmaps, then all inode
-    /// bitmaps, then the inode tables (e2fsprogs `lib/ext2fs/alloc_tables.c`).
+    /// Number of blocks at the start of a group that mke2fs uses for copies of the superblock and for tables. The
+    /// tables of a flex group are placed together in its first group, after the overhead: room for all block bitmaps,
+    /// then all inode bitmaps, then the inode tables (e2fsprogs `lib/ext2fs/alloc_tables.c`).
     pub fn leading_blocks(&self, group: u32) -> u64 {
         let overhead = u64::from(self.overhead(group));
         if group & (self.flex - 1) != 0 {
@@ -253,7 +253,7 @@ impl Geometry {
         overhead + self.tables_len(group)
     }
 
-    /// Blocks of bitmaps and inode tables of the flex group that begins with `group`.
+    /// Number of blocks of bitmaps and inode tables of the flex group that begins with `group`.
     fn tables_len(&self, group: u32) -> u64 {
         let members = u64::from(self.flex.min(self.groups - group.min(self.groups)));
         let bitmaps = 2 * if self.flex > self.groups { members } else { u64::from(self.flex) };

@@ -46,7 +46,7 @@ pub(in super::super) fn encode(out: &mut Writer, geometry: &Geometry) {
         | flag(geometry.first_meta_bg.is_some(), META_BG));
 }
 
-/// `None` for anything that would make arithmetic on the geometry go wrong.
+/// `None` for any value that would make arithmetic on the geometry fail.
 pub(in super::super) fn decode(input: &mut Reader<'_>) -> Option<Geometry> {
     let (uuid, blocks) = (input.uuid()?, input.u64()?);
     let block_log = input.u32().filter(|log| (10..=16).contains(log))?;

@@ -1,4 +1,4 @@
-//! What group descriptors and the journal's block map tell.
+//! Learns from group descriptors and from the journal's block map.
 
 use super::super::crc::{crc16, crc32c_raw};
 use super::extents::EXTENTS_LIMIT;
@@ -7,7 +7,7 @@ use super::{Ext4, JOURNAL_EXTENTS_LIMIT, JOURNAL_INDEX_LIMIT, JOURNAL_LIMIT_BLOC
 use crate::bytes::{le16, le32};
 
 impl Ext4 {
-    /// Takes the descriptors out of a block of group `group`'s overhead, once, in order.
+    /// Reads the descriptors from a block of the overhead of `group`, once, in order.
     pub(super) fn learn_descriptors(&mut self, group: u32, within: u32, rest: &[u8]) {
         if self.learned_groups >= self.geometry.groups
             || self.geometry.described_by(group, within) != Some(self.learned_groups)
@@ -42,7 +42,7 @@ impl Ext4 {
     fn descriptor_is_sound(&self, descriptor: &[u8]) -> bool {
         let stored = le16(descriptor, 0x1e);
         let group = self.learned_groups.to_le_bytes();
-        // The checksum's own field counts as zero in CRC32C and is left out in CRC16.
+        // The checksum's own field counts as zero in CRC32C and is omitted in CRC16.
         let (before, after) = (descriptor.get(..0x1e).unwrap_or_default(), descriptor.get(0x20..).unwrap_or_default());
         match self.geometry.checksums {
             Checksums::None => true,
@@ -57,7 +57,7 @@ impl Ext4 {
         }
     }
 
-    /// Takes the journal's block map from the superblock's copy of its inode (`s_jnl_blocks`).
+    /// Reads the journal's block map from the superblock's copy of its inode (`s_jnl_blocks`).
     pub(super) fn learn_journal(&mut self, first_block: &[u8]) {
         let sb = first_block.get(1024..2048).unwrap_or_default();
         // EXT3_JNL_BACKUP_BLOCKS
@@ -68,11 +68,11 @@ impl Ext4 {
         if self.learn_extents(map) {
             return;
         }
-        // ext3: direct and indirect blocks. mke2fs allocates them and the pointer blocks between in one go.
+        // ext3: direct and indirect blocks. mke2fs allocates them together, with the pointer blocks in between.
         let bytes = u64::from(le32(sb, 0x10c + 64)) | u64::from(le32(sb, 0x10c + 60)) << 32;
         let data_blocks = bytes >> self.geometry.block_log;
         let pointers = 1u64 << (self.geometry.block_log - 2);
-        // One pointer block for each `pointers` blocks beyond the first twelve, one above these for the double
+        // One pointer block for each `pointers` blocks after the first twelve, and one above these for the double
         // indirect part.
         let behind = data_blocks.saturating_sub(12);
         let len = data_blocks + behind.div_ceil(pointers) + u64::from(behind > pointers);
@@ -83,7 +83,7 @@ impl Ext4 {
         }
     }
 
-    /// `len` blocks from `start` on, stepping over what stands at the start of each further group.
+    /// Adds `len` journal blocks from `start` on, skipping the structures at the start of each further group.
     fn lay_out_journal(&mut self, mut start: u64, mut len: u64) {
         while len > 0 && start < self.geometry.blocks {
             let Some((group, _)) = self.geometry.group_of(start) else {
@@ -100,7 +100,7 @@ impl Ext4 {
         }
     }
 
-    /// A block of the journal's extent tree that was awaited.
+    /// Reads a block of the journal's extent tree, if it is one that has not been seen yet.
     pub(super) fn learn_journal_leaf(&mut self, number: u64, rest: &[u8]) {
         if let Some(i) = self.journal_index.iter().position(|&index| index == number)
             && rest.get(..1 << self.geometry.block_log).is_some_and(|block| self.learn_extents(block))
@@ -109,7 +109,7 @@ impl Ext4 {
         }
     }
 
-    /// An extent tree node (`struct ext4_extent_header` and its entries); tells whether it is one.
+    /// Reads an extent tree node (`struct ext4_extent_header` and its entries); returns whether it is one.
     fn learn_extents(&mut self, node: &[u8]) -> bool {
         let (magic, entries, depth) = (le16(node, 0), usize::from(le16(node, 2)), le16(node, 6));
         if magic != 0xf30a || depth > 5 {
@@ -117,7 +117,7 @@ impl Ext4 {
         }
         for entry in node.get(12..).unwrap_or_default().chunks_exact(12).take(entries) {
             if depth == 0 {
-                // Lengths above 32768 mark extents that are allocated, not written.
+                // Lengths above 32768 mark extents that are allocated but not written.
                 let len = match u64::from(le16(entry, 4)) {
                     len @ 0..=32768 => len,
                     len => len - 32768,

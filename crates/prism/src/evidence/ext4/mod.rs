@@ -1,9 +1,10 @@
 //! ext2, ext3, ext4. Layouts from the Linux kernel, `fs/ext4/ext4.h`, `fs/ext4/ext4_extents.h`,
 //! `include/linux/jbd2.h`, and its `Documentation/filesystems/ext4/`.
 //!
-//! Bitmaps and inode tables hold nothing that would tell, so they are known by address: from the group descriptors
-//! where these have been seen, until then from where mke2fs puts them. The journal is known from the copy of its
-//! inode's block map in the superblock; where that says nothing, by following descriptor blocks to their commit block.
+//! Bitmaps and inode tables contain nothing that identifies them, so that they are recognised by address: from the
+//! group descriptors once these have been seen, until then from where mke2fs places them. The journal is recognised
+//! from the copy of its inode's block map in the superblock; without that copy, by following descriptor blocks to
+//! their commit block.
 
 mod content;
 mod extents;
@@ -17,14 +18,14 @@ pub(super) use geometry::Geometry;
 use super::kind::{BLOCK, Found, Role};
 use crate::bytes::be32;
 
-/// Most index blocks of a journal's extent tree that are followed.
+/// Most index blocks of a journal's extent tree that are remembered.
 pub(super) const JOURNAL_INDEX_LIMIT: usize = 16;
 /// Most extents of a journal.
 pub(super) const JOURNAL_EXTENTS_LIMIT: usize = 64;
 /// Most blocks of a journal: mke2fs makes none above 10,240,000.
 const JOURNAL_LIMIT_BLOCKS: u64 = 1 << 24;
-/// Longest transaction part after one descriptor block, in blocks: a 4 KiB descriptor names at most 510 blocks of 8
-/// bytes a tag (`journal_block_tag_t`), 64 KiB ones are bounded here.
+/// Longest part of a transaction after one descriptor block, in blocks: a 4 KiB descriptor names at most 510 blocks
+/// with tags of 8 bytes (`journal_block_tag_t`); for 64 KiB this is the limit.
 const DESCRIPTOR_RUN_LIMIT: u32 = 1024;
 const JBD2_MAGIC: u32 = 0xc03b_3998;
 
@@ -34,13 +35,13 @@ pub(super) struct Ext4 {
     pub geometry: Geometry,
     /// Bitmaps and inode tables, in file-system blocks.
     pub tables: Extents,
-    /// Groups, from the first on, whose descriptors are in `tables`.
+    /// Number of groups, from the first on, whose descriptors are in `tables`.
     pub learned_groups: u32,
     /// The journal, in file-system blocks.
     pub journal: Extents,
-    /// Blocks of its extent tree that have not been seen yet.
+    /// Blocks of the journal's extent tree that have not been seen yet.
     pub journal_index: Vec<u64>,
-    /// Where the next block of a followed transaction is awaited, and how many may still come.
+    /// Where the next block of the followed transaction is expected, and how many more may come.
     run_next: u64,
     run_left: u32,
 }
@@ -53,7 +54,7 @@ impl Ext4 {
         Some(found)
     }
 
-    /// Nothing but the geometry.
+    /// A file system of which only the geometry is known.
     pub fn bare(geometry: Geometry) -> Self {
         Self {
             geometry,
@@ -66,17 +67,17 @@ impl Ext4 {
         }
     }
 
-    /// Whether descriptors or the journal's map are still to be seen.
+    /// Whether descriptors or the journal's map have not been seen completely.
     pub fn is_incomplete(&self) -> bool {
         !self.geometry.external_journal && (self.learned_groups < self.geometry.groups || self.journal_is_vague())
     }
 
-    /// Whether the journal's place is not (or not wholly) known although there is one inside.
+    /// Whether the journal is inside the file system and its place is not (or not completely) known.
     fn journal_is_vague(&self) -> bool {
         self.geometry.has_journal && (self.journal.is_empty() || !self.journal_index.is_empty())
     }
 
-    /// What the 4 KiB at `at` (relative to the file system) are. Learns on the way.
+    /// The role of the 4 KiB at `at` (relative to the file system). Also learns from them.
     #[inline]
     pub fn judge(&mut self, at: u64, rest: &[u8]) -> Found {
         let log = self.geometry.block_log;
@@ -84,7 +85,7 @@ impl Ext4 {
             return (if at == 0 { Role::Superblock } else { Role::Journal }, BLOCK);
         }
         if log >= 12 {
-            // One block, or a part of a larger one: structures begin at its start.
+            // One block, or a part of a larger one: structures begin at the start of a block.
             let number = at >> log;
             let whole = at.trailing_zeros() >= log;
             return (self.judge_block(number, if whole { rest } else { &[] }), BLOCK);
@@ -132,12 +133,12 @@ impl Ext4 {
         if content::is_metadata(&self.geometry, number, block) { Role::Metadata } else { Role::Data }
     }
 
-    /// Follows a transaction by its blocks where the journal's place is unknown.
+    /// Follows a transaction by its blocks if the place of the journal is unknown.
     fn follow_transaction(&mut self, number: u64, rest: &[u8]) -> bool {
         let header = be32(rest, 0) == JBD2_MAGIC;
         let kind = if header { be32(rest, 4) } else { 0 };
         match kind {
-            // Descriptor: the blocks it names follow.
+            // Descriptor: the blocks that it names follow.
             1 => (self.run_next, self.run_left) = (number + 1, DESCRIPTOR_RUN_LIMIT),
             // Commit ends the run.
             2 => self.run_left = 0,
@@ -153,7 +154,7 @@ impl Ext4 {
     }
 }
 
-/// The role that decides for a 4 KiB block of several smaller ones: what is written most often.
+/// The role of a 4 KiB block that consists of several smaller ones: that of the one written most often.
 fn rank(left: Role, right: Role) -> Role {
     let weight = |role| match role {
         Role::Journal => 3,

@@ -2,7 +2,7 @@
 
 use forebay_block::checksum::crc32c;
 
-/// Identity of the file system, in its superblock and its logs' headers.
+/// UUID of the file system, in its superblock and in its log headers.
 pub const UUID: [u8; 16] = *b"uuid of this xfs";
 
 /// An XFS superblock of 256 MiB: four groups, log of 8 MiB in the middle of the third.
