@@ -1,4 +1,4 @@
-//! A capture: the files that rules read, as a tree that can be read elsewhere.
+//! Captures the files that rules read, as a tree that can be read on another machine.
 
 use crate::tree::{Seen, Tree};
 use std::fs;
@@ -7,18 +7,18 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Why nothing was captured.
+/// Why the capture failed.
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// Something is there.
+    /// The directory is not empty.
     #[error("{}: is not empty; name a directory that is, or that is not there yet", .0.display())]
     NotEmpty(PathBuf),
-    /// It could not be written.
+    /// A file or directory could not be written.
     #[error("{}: {source}", path.display())]
     Write {
-        /// What could not be written.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -28,11 +28,11 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> CaptureError {
     move |source| CaptureError::Write { path: path.clone(), source }
 }
 
-/// Writes what was read of `tree` into a directory that is empty or not there. Files that were not there, or could not be read,
-/// are not there in the capture either. Returns the number of files.
+/// Writes the files and links read of `tree` into a directory that is empty or does not exist. Files that were
+/// missing or could not be read are missing in the capture, too. Returns the number of files.
 ///
 /// # Errors
-/// Where the directory holds something, or cannot be written.
+/// The directory is not empty, or cannot be written.
 pub fn capture(tree: &Tree, to: &Path) -> Result<usize, CaptureError> {
     match fs::read_dir(to) {
         Ok(mut entries) => {
@@ -46,7 +46,7 @@ pub fn capture(tree: &Tree, to: &Path) -> Result<usize, CaptureError> {
     let seen = tree.seen();
     let at = |path: &str| to.join(path.trim_start_matches('/'));
     let mut files = 0;
-    // Links come last: until then nothing below the directory leads anywhere else.
+    // Links are created last: until then nothing below the directory can lead outside of it.
     for (path, what) in seen.iter().filter(|(_, what)| !matches!(what, Seen::Link(_))) {
         let place = at(path);
         let folder = if *what == Seen::Folder { Some(place.as_path()) } else { place.parent() };
@@ -70,7 +70,7 @@ pub fn capture(tree: &Tree, to: &Path) -> Result<usize, CaptureError> {
     Ok(files)
 }
 
-/// Something was read below that name.
+/// Whether anything below this path was read.
 fn holds_more(seen: &std::collections::BTreeMap<String, Seen>, path: &str) -> bool {
     let below = format!("{path}/");
     seen.range(below.clone()..).next().is_some_and(|(other, _)| other.starts_with(&below))

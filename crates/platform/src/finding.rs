@@ -1,26 +1,26 @@
-//! What a rule says of a setting.
+//! The result of a rule about a setting.
 
 use serde::Serialize;
 
-/// What kind of loss a finding is about; in the order in which they are shown.
+/// The kind of loss that a finding describes, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Data or the machine may come to harm.
+    /// Data or the machine may be damaged.
     Safety,
     /// I/Os take longer, most of them or the slowest.
     CostsLatency,
-    /// Less goes through.
+    /// Throughput is lower.
     CostsThroughput,
-    /// Worth knowing, or a matter of taste.
+    /// Worth knowing, or a matter of preference.
     Note,
 }
 
 impl Severity {
-    /// All of them, in order.
+    /// All severities, in order.
     pub const ALL: [Self; 4] = [Self::Safety, Self::CostsLatency, Self::CostsThroughput, Self::Note];
 
-    /// As JSON has it.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Safety => "safety",
@@ -30,7 +30,7 @@ impl Severity {
         }
     }
 
-    /// It is more than a note.
+    /// Whether it is more than a note.
     pub fn costs(self) -> bool {
         self != Self::Note
     }
@@ -39,30 +39,30 @@ impl Severity {
 /// A setting that costs something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What is lost by it.
+    /// The kind of loss.
     pub severity: Severity,
-    /// What it is set to.
+    /// The present value, in words.
     pub what: String,
-    /// What that costs, and why.
+    /// Its cost, and the reason.
     pub cost: String,
-    /// Who says so.
+    /// The source of this claim.
     pub source: String,
-    /// How to change it until the next start.
+    /// How to change the setting until the next boot.
     pub now: String,
-    /// How to change it for good.
+    /// How to change the setting permanently.
     pub for_good: String,
-    /// What the change costs in power, safety or else.
+    /// What the change costs in power, safety or otherwise.
     pub price: String,
 }
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The setting costs something.
     Found(Box<Finding>),
-    /// The setting is as it should be.
+    /// The setting is good; a description of it.
     Good(String),
-    /// The setting could not be judged, and why.
+    /// The setting could not be judged; the reason.
     Unknown(String),
     /// The machine or device has no such setting.
     NotHere,

@@ -1,8 +1,8 @@
-//! A setting that could not be read, and why.
+//! A setting that could not be read, and the reason.
 
 use thiserror::Error;
 
-/// Characters of a value that messages show.
+/// Most characters of a value in messages.
 const SHOWN_CHARS: usize = 120;
 
 /// Why a setting is not known.
@@ -11,20 +11,20 @@ pub enum Lack {
     /// The kernel, or the tree, has no such file.
     #[error("{path} is not there")]
     Absent {
-        /// Where it was looked for.
+        /// The path where it was expected.
         path: String,
     },
-    /// The file is there, and what it says could not be had or understood.
+    /// The file exists, but could not be read or parsed.
     #[error("{path}: {why}")]
     Unreadable {
-        /// Where.
+        /// Its path.
         path: String,
-        /// What stood in the way.
+        /// The reason.
         why: String,
     },
 }
 
-/// A setting, or why it is not known.
+/// A setting, or the reason why it is not known.
 pub type Reading<T> = Result<T, Lack>;
 
 impl Lack {
@@ -37,7 +37,7 @@ impl Lack {
     }
 }
 
-/// Takes a file that is not there for a setting that does not exist; what else went wrong stays.
+/// Turns a missing file into `None`, a setting that does not exist; other errors stay.
 pub(crate) fn optional<T>(reading: &Reading<T>) -> Reading<Option<&T>> {
     match reading {
         Ok(value) => Ok(Some(value)),
@@ -46,7 +46,7 @@ pub(crate) fn optional<T>(reading: &Reading<T>) -> Reading<Option<&T>> {
     }
 }
 
-/// A value as messages show it: its beginning, where it is long.
+/// A value for messages: cut off if it is long.
 pub(crate) fn shown(value: &str) -> String {
     if value.chars().count() <= SHOWN_CHARS {
         return value.to_owned();

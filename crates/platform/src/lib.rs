@@ -1,12 +1,12 @@
-//! The machine below a drive: its settings as the kernel shows them in files, what each costs, and how to change it.
+//! The machine under a drive: its settings as the kernel shows them in files, what each costs, and how to change it.
 //!
-//! A [`Tree`] reads files below a root, which may come from somebody else. [`Machine::read`] takes the settings from it, and
-//! [`audit`] holds them against rules, which neither write nor measure: costs are quoted with their sources. [`change`] changes
-//! what can be changed at run time, and puts it back.
+//! A [`Tree`] reads files below a root, which another person may have made. [`Machine::read`] reads the settings from
+//! it, and [`audit`] applies rules to them, which neither write nor measure: costs are quoted with their sources.
+//! [`change`] changes settings that can be changed at run time, and restores them.
 #![forbid(unsafe_code)]
 
 mod capture;
-/// What drives say only when they are asked by a command.
+/// Facts that drives report only when a command asks for them.
 pub mod answers {
     pub use crate::settings::answers::{Answer, Answers, Ask, FOLDER, Health, PowerState, Stop, Transition};
 }

@@ -1,4 +1,4 @@
-//! Everything that is read of a machine.
+//! All settings that are read of a machine.
 
 use crate::lack::Lack;
 use crate::settings::answers::Ask;
@@ -10,63 +10,63 @@ use crate::settings::services::Services;
 use crate::tree::Tree;
 use thiserror::Error;
 
-/// A machine, as its files say.
+/// A machine, according to its files.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// CPUs.
+    /// The CPUs.
     pub cpu: Cpu,
     /// The kernel.
     pub kernel: Kernel,
-    /// Power.
+    /// Power supply and saving.
     pub power: Power,
-    /// What goes on beside.
+    /// Background programs.
     pub services: Services,
-    /// Devices that were asked for.
+    /// The devices that were requested.
     pub devices: Vec<Device>,
 }
 
-/// Which devices are read.
+/// The devices to read.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// None.
+    /// No devices.
     Machine,
-    /// This one: a name such as `nvme0n1`, or a path such as `/dev/nvme0n1`.
+    /// One device: a name such as `nvme0n1`, or a path such as `/dev/nvme0n1`.
     Device(&'a str),
     /// All disks, for a capture.
     All,
 }
 
-/// A device that cannot be looked at.
+/// Why a device cannot be examined.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// It does not exist.
+    /// There is no such device.
     #[error("{name}: no such block device; there are {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
-        /// What there is.
+        /// The existing devices, separated by commas.
         known: String,
     },
     /// Its files cannot be read.
     #[error("{name}: {lack}")]
     Unreadable {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
-        /// Why.
+        /// The reason.
         lack: Lack,
     },
 }
 
 impl Machine {
-    /// Reads the settings of a machine and of the devices that are wanted.
+    /// Reads the settings of a machine and of the requested devices.
     ///
     /// # Errors
-    /// Where a device that is wanted is not there.
+    /// A requested device does not exist, or cannot be read.
     pub fn read(tree: &Tree, wanted: Wanted<'_>) -> Result<Self, DeviceError> {
         Self::read_asking(tree, wanted, None)
     }
 
-    /// As [`Machine::read`], where drives are asked what no file says.
+    /// Like [`Machine::read`], but `asker` sends commands to drives for facts that no file shows.
     ///
     /// # Errors
     /// As [`Machine::read`].
@@ -89,12 +89,12 @@ impl Machine {
         })
     }
 
-    /// It runs on a hypervisor. `false` where nothing says so.
+    /// Whether the machine runs on a hypervisor; `false` if nothing indicates that.
     pub fn is_virtual(&self) -> bool {
         self.cpu.identity.as_ref().is_ok_and(|identity| identity.is_virtual) || self.kernel.hypervisor.is_ok()
     }
 
-    /// Names of the disks that can be asked for.
+    /// Names of the disks that can be requested.
     pub fn disks(tree: &Tree) -> Vec<String> {
         device::disks(tree).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ fn one(tree: &Tree, name: &str, asker: Option<&dyn Ask>) -> Result<Device, Devic
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         DeviceError::Unknown { name: name.to_owned(), known }
     };
-    // In sysfs a '/' of a device's name is a '!'.
+    // In sysfs a '/' in a device's name becomes a '!'.
     let short = short.replace('/', "!");
     if matches!(short.as_str(), "" | "." | "..") {
         return Err(unknown());

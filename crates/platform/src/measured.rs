@@ -1,4 +1,4 @@
-//! What a ladder has measured of settings, on this machine: it stands beside what sources say that they cost.
+//! Effects of settings that a ladder has measured on this machine, to be shown beside the costs that sources quote.
 
 use crate::change::boot_id;
 use crate::machine::Machine;
@@ -6,10 +6,11 @@ use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What tells one machine from another, as far as a measurement of settings goes. It says neither names nor serial numbers.
+/// The facts that distinguish machines, as far as a measurement of settings depends on them. Contains neither names
+/// nor serial numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The boot; none where a copy of a tree has none.
+    /// The boot; `None` if a copy of a tree has no boot id.
     pub boot_id: Option<String>,
     /// The CPU's vendor and model.
     pub cpu: Option<String>,
@@ -18,7 +19,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// That of a machine.
+    /// The fingerprint of a machine.
     pub fn of(tree: &Tree, machine: &Machine) -> Self {
         let cpu = machine.cpu.identity.as_ref().ok();
         let cpu = cpu.map(|cpu| format!("{} {}", cpu.vendor, cpu.model).trim().to_owned());
@@ -35,18 +36,18 @@ impl Fingerprint {
     }
 }
 
-/// How sure it is that a ladder was climbed on this machine.
+/// How certain it is that a ladder was measured on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// In this very boot.
+    /// In this boot.
     ThisBoot,
-    /// With this model of CPU and this kernel, in another boot, or on a twin of the machine.
+    /// With the same model of CPU and the same kernel, in another boot, or on an identical machine.
     Alike,
 }
 
 impl Place {
-    /// In words.
+    /// A description in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::ThisBoot => "in this boot",
@@ -55,46 +56,46 @@ impl Place {
     }
 }
 
-/// What a rung changed in a figure of a load.
+/// The effect of a rung on one figure of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The rung.
+    /// Name of the rung.
     pub rung: String,
-    /// The load.
+    /// Name of the load.
     pub job: String,
-    /// The figure.
+    /// Name of the figure.
     pub figure: String,
-    /// The figure on the rung over that on the one that it is held against.
+    /// The figure on this rung divided by the figure on the rung of comparison.
     pub ratio: f64,
-    /// Lower end of its interval.
+    /// Lower end of the ratio's interval.
     pub ratio_low: f64,
-    /// Upper end.
+    /// Upper end of the ratio's interval.
     pub ratio_high: f64,
-    /// Confidence of all intervals of the ladder together, in percent.
+    /// Joint confidence of all intervals of the ladder, in percent.
     pub confidence_percent: f64,
-    /// The rung that it is held against.
+    /// Name of the rung of comparison.
     pub against: String,
-    /// `slower`, `faster` or `no difference shown`, of what is with the setting changed.
+    /// `slower`, `faster` or `no difference shown`, for the changed setting.
     pub verdict: &'static str,
-    /// The smallest factor that would have been shown.
+    /// The smallest factor that the measurement would have shown.
     pub would_show: f64,
 }
 
-/// A ladder that cannot stand beside an audit.
+/// Why a ladder cannot be shown beside an audit.
 #[derive(Debug, Error)]
 pub enum MeasuredError {
-    /// It is none.
+    /// The text is not the result of a ladder.
     #[error("no result of forebay doctor --ladder --output json: {0}")]
     Garbage(String),
-    /// It does not say where it was measured.
+    /// The result does not say where it was measured.
     #[error("it does not say on which machine it was measured: a model's, a tree's, or one of an older version")]
     Nowhere,
-    /// It is another machine's.
+    /// The result is from another machine.
     #[error("it was measured on another machine or kernel ({was}); this is {is}")]
     Elsewhere {
-        /// Where it was measured.
+        /// The machine of the measurement.
         was: String,
-        /// What this is.
+        /// This machine.
         is: String,
     },
 }
@@ -141,19 +142,19 @@ struct Comparison {
     would_show: f64,
 }
 
-/// What a ladder has measured.
+/// The effects that a ladder has measured.
 #[derive(Debug)]
 pub struct Measured {
-    /// Where.
+    /// How certain it is that they were measured here.
     pub place: Place,
     ladder: Ladder,
 }
 
 impl Measured {
-    /// Reads the result of a ladder in JSON, which is to be of this machine.
+    /// Parses the result of a ladder in JSON, which must be from this machine.
     ///
     /// # Errors
-    /// What is no such result, and what is of another machine.
+    /// The text is no such result, or is from another machine.
     pub fn read(text: &str, here: &Fingerprint) -> Result<Self, MeasuredError> {
         let file: File = serde_json::from_str(text).map_err(|error| MeasuredError::Garbage(error.to_string()))?;
         if file.result.experiment != "ladder" {
@@ -171,13 +172,13 @@ impl Measured {
         Ok(Self { place, ladder: file.result })
     }
 
-    /// What it says of a setting, of the machine or of one of its devices.
+    /// The effects for a setting of the machine or of one of its devices.
     pub fn of(&self, setting: &str, device: Option<&str>) -> Vec<Effect> {
         let ladder = &self.ladder;
         if device.is_some() && device != ladder.device.as_deref() {
             return Vec::new();
         }
-        // The ladder's fixed frequencies are about what the rule of the base frequency says.
+        // The ladder's fixed frequencies belong to the rule about the base frequency.
         let is_fixed = |rung: &Rung| setting == "base-frequency" && rung.name.starts_with("fixed-");
         let rungs = ladder.rungs.iter().filter(|rung| rung.name == setting || is_fixed(rung));
         let jobs = rungs.flat_map(|rung| rung.jobs.iter().map(move |job| (rung, job)));
@@ -193,7 +194,7 @@ impl Measured {
                 ratio_high: found.ratio_high,
                 confidence_percent: ladder.confidence_percent,
                 against: rung.against.clone()?,
-                // A is the rung below.
+                // A is the rung of comparison.
                 verdict: match found.verdict.as_str() {
                     "a better" => "slower",
                     "b better" => "faster",
@@ -207,7 +208,7 @@ impl Measured {
 }
 
 impl Effect {
-    /// In words.
+    /// A description in words.
     pub fn text(&self) -> String {
         let would = match self.verdict {
             "no difference shown" => format!(" ({:.3} x would have been)", self.would_show),

@@ -1,4 +1,4 @@
-//! A report for people: lines that are indented, and wrapped by whoever shows them.
+//! The report as text for people: indented lines, which the caller wraps.
 
 use crate::finding::Severity;
 use crate::report::{Entry, Report, Verdict};
@@ -41,7 +41,7 @@ fn list(title: &str, all: &[Verdict], lines: &mut Vec<String>) {
     lines.extend(all.iter().map(|one| format!("  {}{}: {}", one.name, of(one.device.as_ref()), one.text)));
 }
 
-/// The whole report, worst first.
+/// The whole report, the worst findings first.
 pub fn text(report: &Report) -> String {
     let mut lines = Vec::new();
     for severity in Severity::ALL {

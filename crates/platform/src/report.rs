@@ -1,4 +1,4 @@
-//! All rules held against a machine.
+//! Applies all rules to a machine.
 
 use crate::finding::{Finding, Outcome, Severity};
 use crate::lack::Reading;
@@ -9,50 +9,50 @@ use crate::rules::{RULES, RuleOf};
 use crate::settings::pool::Pool;
 use serde::Serialize;
 
-/// A finding of a rule.
+/// A finding, with the rule that made it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// Name of the rule.
     pub name: &'static str,
-    /// The device, where it is about one; JSON has `null` where it is not.
+    /// Name of the device; `None` (`null` in JSON) for a finding about the machine.
     pub device: Option<String>,
-    /// What was found.
+    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
-    /// What it costs was measured on this machine.
+    /// Whether its cost was measured on this machine.
     #[serde(rename = "measured")]
     pub is_measured: bool,
-    /// What a ladder has measured of it; none where it has not.
+    /// The effects that a ladder has measured; empty if it has measured none.
     pub effects: Vec<Effect>,
 }
 
-/// A rule that could not judge, or one that found nothing.
+/// The result of a rule that could not judge, or that found nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// Name of the rule.
     pub name: &'static str,
-    /// The device, where it is about one; JSON has `null` where it is not.
+    /// Name of the device; `None` (`null` in JSON) for a result about the machine.
     pub device: Option<String>,
-    /// Why it could not judge, or what is good.
+    /// The reason why it could not judge, or a description of the good setting.
     pub text: String,
 }
 
-/// What came of an audit.
+/// The result of an audit.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Entry>,
-    /// What could not be read or judged.
+    /// Settings that could not be read or judged.
     pub unknown: Vec<Verdict>,
-    /// What is as it should be.
+    /// Settings that are good.
     pub good: Vec<Verdict>,
-    /// Where what was measured was measured.
+    /// Where the measured effects were measured; `None` without any.
     #[serde(skip)]
     pub place: Option<Place>,
 }
 
 impl Report {
-    /// The same with what a ladder has measured.
+    /// Adds the effects that a ladder has measured.
     #[must_use]
     pub fn with_measured(mut self, measured: &Measured) -> Self {
         self.place = Some(measured.place);
@@ -63,22 +63,22 @@ impl Report {
         self
     }
 
-    /// Findings of which a ladder has measured what they cost.
+    /// Number of findings with measured effects.
     pub fn measured(&self) -> usize {
         self.findings.iter().filter(|entry| entry.is_measured).count()
     }
 
-    /// Findings that cost something.
+    /// Number of findings that cost something.
     pub fn costs(&self) -> usize {
         self.findings.iter().filter(|entry| entry.finding.severity.costs()).count()
     }
 
-    /// Findings of one severity.
+    /// The findings of one severity.
     pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Entry> {
         self.findings.iter().filter(move |entry| entry.finding.severity == severity)
     }
 
-    /// The same with what is to be said of a pool.
+    /// Adds the results of the rules about a pool.
     #[must_use]
     pub fn with_pool(mut self, pool: &Pool) -> Self {
         for rule in POOL_RULES {
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// Holds all rules against a machine and those of its devices that were read.
+/// Applies all rules to a machine and to those of its devices that were read.
 pub fn audit(machine: &Machine) -> Report {
     let mut report = Report::default();
     for rule in RULES {

@@ -1,10 +1,11 @@
-//! Files below a root directory, which may have been made by somebody who means harm: links are followed inside the root only,
-//! devices and pipes are never opened, and everything is bounded.
+//! Files below a root directory, which a malicious person may have made: links are followed inside the root only,
+//! devices and pipes are never opened, and all amounts are bounded.
 //!
-//! What was read is remembered with the links on the way to it, so that a capture holds exactly that.
+//! The tree remembers all files that were read and the links on the way to them, so that a capture contains exactly
+//! these.
 //!
-//! What is written is a file that was there, by its path without links: what a link leads to, and a file that has a second name,
-//! may be somebody else's.
+//! Only existing files are written, by their paths without links: the target of a link, or a file with a second name,
+//! may belong to another program.
 
 use crate::lack::{Lack, Reading};
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, fstatfs, ftruncate, openat, readlinkat, stat};
@@ -16,22 +17,22 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Links on the way to one file, as the kernel has it (path_resolution(7)).
+/// Most links on the way to one file, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
-/// Names on the way to one file, those of links included.
+/// Most names on the way to one file, including those of links.
 const STEPS_MAX: usize = 256;
-/// Most files of sysfs hold at most a page.
+/// Most bytes read of a file; most files of sysfs have at most a page.
 pub const FILE_BYTES_MAX: usize = 64 << 10;
-/// Of files with a column for each CPU.
+/// Most bytes of files with a column for each CPU.
 pub const LARGE_FILE_BYTES_MAX: usize = 16 << 20;
-/// Entries of a directory that are looked at; the rest is left out, and said to be.
+/// Most entries of a directory that are examined; the rest is omitted, which [`Listing::is_whole`] shows.
 pub const ENTRIES_MAX: usize = 65_536;
-/// Entries of a directory that are taken.
+/// Most names of a directory that are returned.
 pub const NAMES_MAX: usize = 4096;
-/// File systems whose files the kernel makes: sysfs and procfs (statfs(2)).
+/// Magic numbers of the file systems whose files the kernel generates: sysfs and procfs (statfs(2)).
 const KERNEL_FILES: [u64; 2] = [0x6265_6572, 0x9fa0];
 
-/// A root that cannot be read.
+/// The error if a root cannot be opened.
 #[derive(Debug, Error)]
 #[error("{}: cannot be opened as a directory: {source}", path.display())]
 pub struct TreeError {
@@ -39,33 +40,34 @@ pub struct TreeError {
     source: std::io::Error,
 }
 
-/// What was found at a place, by its path without links.
+/// The kind of entry that was read, by its path without links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// A file, with what was kept of it.
+    /// A file, with the kept part of its text.
     File(String),
     /// A link, with its target.
     Link(String),
-    /// A directory, or a name in one of which nothing else is known.
+    /// A directory, or a name in it about which nothing else is known.
     Folder,
-    /// A name that stood in a directory.
+    /// A name in a directory.
     Name,
 }
 
-/// What stands in a file, byte for byte.
+/// The content of a file, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// The text with all that is behind it.
+    /// The whole text, including white space at its end.
     pub text: String,
-    /// The kernel makes the file: a value is written to it, and what it says then is the kernel's.
+    /// Whether the kernel generates the file: a program writes a value to it, and the kernel determines the text that
+    /// is then read.
     pub is_kernel: bool,
 }
 
-/// A directory with a tree such as `/` or a capture of it.
+/// A directory with a tree, such as `/` or a capture of it.
 #[derive(Debug)]
 pub struct Tree {
     root: Rc<OwnedFd>,
-    /// It is the machine's own, not a copy.
+    /// Whether it is the machine's own root, not a copy.
     is_machine: bool,
     seen: RefCell<BTreeMap<String, Seen>>,
 }
@@ -73,9 +75,9 @@ pub struct Tree {
 /// Names in a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Those that were asked for, sorted.
+    /// The requested names, sorted.
     pub names: Vec<String>,
-    /// All entries were looked at.
+    /// Whether all entries were examined.
     pub is_whole: bool,
 }
 
@@ -100,10 +102,10 @@ fn lack(path: &str, error: Errno) -> Lack {
 }
 
 impl Tree {
-    /// Opens a root.
+    /// Opens a root directory.
     ///
     /// # Errors
-    /// Where it is no directory, or may not be opened.
+    /// The path is not a directory, or may not be opened.
     pub fn open(root: &Path) -> Result<Self, TreeError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd = rustix::fs::open(root, flags, Mode::empty())
@@ -119,7 +121,7 @@ impl Tree {
         self.is_machine
     }
 
-    /// Whether no file was found in it of all that was looked for.
+    /// Whether none of the files that were looked for exists in it.
     pub fn is_blank(&self) -> bool {
         !self.seen.borrow().values().any(|seen| matches!(seen, Seen::File(_)))
     }
@@ -128,21 +130,21 @@ impl Tree {
         self.seen.borrow().clone()
     }
 
-    /// Has a capture hold a file of that text, which stands in no file here.
+    /// Adds a file with this text to captures, although the tree has no such file.
     pub(crate) fn remember_text(&self, path: String, text: String) {
         self.remember(path, Seen::File(text));
     }
 
     fn remember(&self, path: String, what: Seen) {
         let mut seen = self.seen.borrow_mut();
-        // A name alone says less than what was read there.
+        // A name alone says less than an entry that was read.
         if what != Seen::Name || !seen.contains_key(&path) {
             seen.insert(path, what);
         }
     }
 
-    /// Follows a path name by name. Each link is read, and its target followed from where it stands; `..` never leads beyond
-    /// the root, and a target from `/` on begins at the root.
+    /// Follows a path name by name. It reads each link and follows its target from the link's folder; `..` never
+    /// leads outside of the root, and an absolute target begins at the root.
     fn walk(&self, path: &str) -> Reading<Place> {
         let mut waiting: Vec<String> = path.rsplit('/').map(str::to_owned).collect();
         let mut stack: Vec<(String, Rc<OwnedFd>)> = Vec::new();
@@ -196,10 +198,10 @@ impl Tree {
         Ok(Place { folder, file: None, path })
     }
 
-    /// Where a path leads, without links, from the root on.
+    /// The path without links, from the root.
     ///
     /// # Errors
-    /// Where it leads nowhere.
+    /// The path leads nowhere.
     pub fn resolved(&self, path: &str) -> Reading<String> {
         let place = self.walk(path)?;
         if place.file.is_none() {
@@ -208,10 +210,10 @@ impl Tree {
         Ok(place.path)
     }
 
-    /// The target of a link as it is written.
+    /// The target of a link, as written.
     ///
     /// # Errors
-    /// Where there is no link.
+    /// There is no link.
     pub fn link(&self, path: &str) -> Reading<String> {
         let (folder_path, name) = path.rsplit_once('/').unwrap_or(("", path));
         let place = self.walk(folder_path).map_err(|error| match error {
@@ -232,25 +234,25 @@ impl Tree {
         Ok(target)
     }
 
-    /// The text of a file without spaces and line ends behind it; what is no UTF-8 in it is replaced.
+    /// The text of a file without white space at its end; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Where it is not there, not a file, or too long.
+    /// The file is missing, not a regular file, or too long.
     pub fn read(&self, path: &str) -> Reading<String> {
         self.read_kept(path, FILE_BYTES_MAX, |text| Some(text.to_owned()))
     }
 
-    /// As [`Tree::read`], of which only what `keep` makes of it is returned, and captured; nothing where that is `None`.
-    /// Applied to its own result `keep` must change nothing.
+    /// Like [`Tree::read`], but returns and captures only the result of `keep`. Applied to its own result, `keep`
+    /// must change nothing.
     ///
     /// # Errors
-    /// As [`Tree::read`]; absent, too, where nothing is kept.
+    /// The errors of [`Tree::read`]; [`Lack::Absent`] if `keep` returns `None`.
     pub fn read_kept(&self, path: &str, bytes_max: usize, keep: impl Fn(&str) -> Option<String>) -> Reading<String> {
         let place = self.walk(path)?;
         let Some(name) = &place.file else {
             return Err(Lack::unreadable(path, "a directory"));
         };
-        // Should it have become a pipe since, opening does not wait.
+        // If it has become a pipe meanwhile, opening it does not wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = openat(&*place.folder, name, flags, Mode::empty()).map_err(|error| lack(path, error))?;
         let stat = fstat(&file).map_err(|error| lack(path, error))?;
@@ -285,10 +287,10 @@ impl Tree {
         Ok(file)
     }
 
-    /// What stands in a file, by its path without links.
+    /// The content of a file, by its path without links.
     ///
     /// # Errors
-    /// As [`Tree::read`], where a link is on the way, where the file has a second name, and where it is no text.
+    /// The errors of [`Tree::read`]; also a link on the way, a file with a second name, or text that is not UTF-8.
     pub fn content(&self, path: &str) -> Reading<Content> {
         let file = self.open_direct(path, OFlags::RDONLY)?;
         let bytes = read_all(&file, path, FILE_BYTES_MAX)?;
@@ -296,18 +298,18 @@ impl Tree {
         Ok(Content { text, is_kernel: is_kernel(&file, path)? })
     }
 
-    /// Writes a file that is there, by its path without links: `value` where the kernel makes it, and `text` in its place where
-    /// it is part of a copy. On a machine's own root only files of the kernel are written.
+    /// Writes an existing file, by its path without links: `value` if the kernel generates the file, or `text` in its
+    /// place if it belongs to a copy. On a machine's own root only files of the kernel are written.
     ///
     /// # Errors
-    /// As [`Tree::content`], and what the kernel refuses.
+    /// The errors of [`Tree::content`], and errors of the kernel.
     pub fn write(&self, path: &str, value: &str, text: &str) -> Reading<()> {
         let file = self.open_direct(path, OFlags::WRONLY)?;
         let is_kernel = is_kernel(&file, path)?;
         if self.is_machine && !is_kernel {
             return Err(Lack::unreadable(path, "not a file of the kernel's"));
         }
-        // The kernel takes each call for a whole value.
+        // The kernel takes each call as a whole value.
         let bytes = if is_kernel { format!("{value}\n") } else { text.to_owned() };
         let written = retry_on_intr(|| write(&file, bytes.as_bytes())).map_err(|error| lack(path, error))?;
         if written != bytes.len() {
@@ -316,10 +318,10 @@ impl Tree {
         if is_kernel { Ok(()) } else { ftruncate(&file, bytes.len() as u64).map_err(|error| lack(path, error)) }
     }
 
-    /// The names in a directory of which `keep` is true, at most so many (4,096). Names that are not UTF-8 are left out.
+    /// The names in a directory for which `keep` returns true, at most 4,096. Names that are not UTF-8 are left out.
     ///
     /// # Errors
-    /// Where it is not there, or no directory.
+    /// The directory is missing, or not a directory.
     pub fn list(&self, path: &str, keep: impl Fn(&str) -> bool) -> Reading<Listing> {
         let place = self.walk(path)?;
         if place.file.is_some() {
@@ -346,7 +348,7 @@ impl Tree {
         Ok(listing)
     }
 
-    /// As [`Tree::list`], where the names alone say something: a capture holds them as empty files.
+    /// Like [`Tree::list`], for folders whose names alone matter: a capture contains them as empty files.
     ///
     /// # Errors
     /// As [`Tree::list`].
@@ -380,7 +382,7 @@ fn is_kernel(file: &OwnedFd, path: &str) -> Reading<bool> {
     Ok(KERNEL_FILES.contains(&(kind as u64 & u64::from(u32::MAX))))
 }
 
-/// The number at the end of a name, so that `cpu10` comes behind `cpu9`.
+/// The number at the end of a name, so that `cpu10` is sorted after `cpu9`.
 fn number_behind(name: &str) -> u64 {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     name[name.len() - digits..].parse().unwrap_or(0)

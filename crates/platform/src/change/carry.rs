@@ -1,4 +1,4 @@
-//! Carrying out single steps: writing, reading back, and saying what was found.
+//! Performs single steps: writes a file, reads it back, and reports the value that was there.
 
 use super::process;
 use super::setting::{Form, Want};
@@ -6,30 +6,30 @@ use super::step::Step;
 use crate::lack::{Lack, Reading};
 use crate::tree::Tree;
 
-/// Which way.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// As it was before.
+    /// Back to the value before.
     Before,
-    /// As the plan wants it.
+    /// To the value of the plan.
     After,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The value that was found.
+    /// The value that the file had.
     pub found: String,
-    /// It was written.
+    /// Whether the file was written.
     pub is_written: bool,
 }
 
-/// Whether a file says what was written to it.
+/// Whether a file still has the value that was written to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What it says.
+    /// Its present value.
     pub now: Reading<String>,
-    /// That is what was written.
+    /// Whether this is the value that was written.
     pub has_held: bool,
 }
 
@@ -37,13 +37,13 @@ fn unknown(step: &Step) -> Lack {
     Lack::unreadable(&step.path, format!("no file of the setting {:?} that is known here", step.setting))
 }
 
-/// Brings one file to where it belongs, and reads it back.
+/// Brings one file to the value of `side`, and reads it back.
 ///
 /// # Errors
-/// What is no step of a setting that is known, what the kernel refuses, and what says something else afterwards.
+/// The step belongs to no known setting, the kernel refuses the value, or the file has another value afterwards.
 pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
     let setting = step.known().ok_or_else(|| unknown(step))?;
-    // What is only put back need not even be there meanwhile.
+    // A file that is only restored may be missing meanwhile.
     if side == Side::After && step.to.is_none() {
         return Ok(Done { found: String::new(), is_written: false });
     }
@@ -53,7 +53,8 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
         return Ok(Done { found, is_written });
     }
     let content = tree.content(&step.path)?;
-    // What cannot be understood was written by somebody else, or half: it is written over, and shown as it is.
+    // Text that cannot be parsed was written by another program, or only half: it is overwritten, and returned as it
+    // is.
     let found = setting.value(&step.path, &content.text).unwrap_or_else(|_| content.text.trim_end().to_owned());
     let (value, text) = match (side, &step.to) {
         (Side::After, Some(to)) => (to, setting.text_with(&content.text, to)),
@@ -66,7 +67,7 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
             content.text == text
         }
     };
-    // Of a bound what is beyond it is as good.
+    // A value beyond a bound is as good as the bound.
     let is_bound = matches!(setting.want, Want::Least(_) | Want::Most(_));
     if is_so(&content) || side == Side::After && is_bound && setting.wanted(&found, None).is_none() {
         return Ok(Done { found, is_written: false });
@@ -80,8 +81,9 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
     Ok(Done { found, is_written: true })
 }
 
-/// Brings all files to where they were. What was refused is tried once more when all others are back: the kernel takes some values only where
-/// others allow them (of a governor's two thresholds the lower one stays below the upper).
+/// Restores all files. A value that the kernel refuses is tried once more after all others are restored: the kernel
+/// accepts some values only if others allow them (of a governor's two thresholds, the lower one must stay below the
+/// upper).
 pub fn put_back(tree: &Tree, steps: &[Step]) -> Vec<Reading<Done>> {
     let mut back: Vec<Reading<Done>> = steps.iter().map(|step| put(tree, step, Side::Before)).collect();
     for (step, outcome) in steps.iter().zip(&mut back) {
@@ -92,7 +94,7 @@ pub fn put_back(tree: &Tree, steps: &[Step]) -> Vec<Reading<Done>> {
     back
 }
 
-/// Looks whether a file still says what a plan wrote to it; nothing of those that are only put back.
+/// Checks whether a file still has the value that a plan wrote to it; `None` for a file that is only restored.
 pub fn verify(tree: &Tree, step: &Step) -> Option<Held> {
     let to = step.to.as_ref()?;
     let now = step.known().ok_or_else(|| unknown(step)).and_then(|setting| {

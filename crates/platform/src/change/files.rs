@@ -1,4 +1,4 @@
-//! Where a setting stands: paths without links, and how a path of a record is known to be one of them.
+//! The files of each setting: their paths without links, and how the path in a record is checked to be one of them.
 
 use crate::lack::{Lack, Reading, shown};
 use crate::settings::device::{Device, sata_host};
@@ -7,42 +7,42 @@ use crate::tree::Tree;
 
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 const INTEL: &str = "/sys/devices/system/cpu/intel_pstate";
-/// Governors with settings of their own, in a folder of each policy or in one for all.
+/// Governors with settings of their own, in a folder of each policy or in one for all policies.
 const GOVERNORS: [&str; 3] = ["conservative", "ondemand", "schedutil"];
-/// A frequency of the hardware's list is taken for another that is so near, in kHz.
+/// A frequency in the hardware's list counts as the wanted one if it differs by at most this, in kHz.
 const NEAR_KHZ: i64 = 50_000;
 
-/// The files of a setting.
+/// Which files a setting has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Files {
-    /// One, by its path.
+    /// One file, by its path.
     Machine(&'static str),
-    /// One of each group of CPUs whose frequency is set together.
+    /// One file for each group of CPUs whose frequency is set together.
     Policies(&'static str),
-    /// The same, where the groups can be kept at a frequency without turbo.
+    /// The same, if the groups can be kept at a frequency without turbo.
     Fixed {
-        /// The file.
+        /// Name of the file.
         file: &'static str,
         /// The frequency, in kHz.
         khz: i64,
     },
-    /// All those of governors, in folders of groups or in one for all.
+    /// All files of governors, in folders of groups or in one for all groups.
     Governors,
-    /// What the kernel says of each process of that name.
+    /// The state of each process of this name.
     Process(&'static str),
-    /// One in the folder `queue` of a device.
+    /// One file in the folder `queue` of a device.
     Queue(&'static str),
-    /// All those of the device's scheduler.
+    /// All files of the device's scheduler.
     Scheduler,
-    /// One of the device's NVMe controller.
+    /// One file of the device's NVMe controller.
     Controller(&'static str),
     /// The policy of the SATA link.
     SataLink,
-    /// Of each interrupt of the device's queues.
+    /// The affinity of each interrupt of the device's queues.
     Interrupts,
 }
 
-/// One file, with what belongs to it alone.
+/// One file, with the value that is wanted for it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) path: String,
@@ -50,13 +50,14 @@ pub(super) struct Place {
 }
 
 impl Files {
-    /// It belongs to a device.
+    /// Whether the files belong to a device.
     pub(super) fn is_of_device(self) -> bool {
         !matches!(self, Self::Machine(_) | Self::Policies(_) | Self::Fixed { .. } | Self::Governors | Self::Process(_))
     }
 
-    /// Whether a file may change along with another by the kernel's doing: it is of the same folder or of one below, such as one group
-    /// of CPUs or one queue; what turns turbo off is above all groups, and some governors' settings are for all groups.
+    /// Whether the kernel may change a file along with another: it is in the same folder or below, such as one group
+    /// of CPUs or one queue; the setting that disables turbo is above all groups, and some governors' settings apply
+    /// to all groups.
     pub(super) fn go_together(cause: &str, path: &str) -> bool {
         let below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
         let folder = cause.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -64,10 +65,10 @@ impl Files {
         below(folder) || folder == INTEL && below(CPUFREQ) || is_for_all && folder.starts_with(CPUFREQ)
     }
 
-    /// The files that there are.
+    /// The existing files of the setting.
     ///
     /// # Errors
-    /// Where there are none, and why.
+    /// There are none; the error is the reason.
     pub(super) fn places(self, tree: &Tree, device: Option<&Device>) -> Reading<Vec<Place>> {
         let plain = |path: String| Place { path, own: None };
         if let Self::Machine(path) = self {
@@ -107,7 +108,7 @@ impl Files {
         }
     }
 
-    /// Whether a path may be one of them.
+    /// Whether a path may belong to one of the files.
     pub(super) fn has(self, path: &str) -> bool {
         let below = |prefix: &str| path.strip_prefix(prefix);
         if path.split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
@@ -144,14 +145,14 @@ impl Files {
     }
 }
 
-/// A file of each group of CPUs, with what belongs to it there.
+/// A file of each group of CPUs, with the value that is wanted for it.
 fn policies(tree: &Tree, file: &str, own: impl Fn(&Tree, &str) -> Reading<Option<String>>) -> Reading<Vec<Place>> {
     let names = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
     let place = |name: &String| {
         let folder = format!("{CPUFREQ}/{name}");
         Ok(Place { path: tree.resolved(&format!("{folder}/{file}"))?, own: own(tree, &folder)? })
     };
-    // One that is not there keeps no other from being changed.
+    // A missing file does not prevent the others from being changed.
     let (found, missing): (Vec<_>, Vec<_>) = names.iter().map(place).partition(Result::is_ok);
     let found: Vec<Place> = found.into_iter().flatten().collect();
     match missing.into_iter().next() {
@@ -161,7 +162,7 @@ fn policies(tree: &Tree, file: &str, own: impl Fn(&Tree, &str) -> Reading<Option
     }
 }
 
-/// The value by which a group of CPUs is kept at a frequency without turbo.
+/// The value that keeps a group of CPUs at a frequency without turbo.
 fn kept_at(tree: &Tree, policy: &str, khz: i64) -> Reading<String> {
     let file = |name: &str| format!("{policy}/{name}");
     let ghz = |khz: i64| format!("{:.1} GHz", khz as f64 / 1e6);
@@ -183,7 +184,7 @@ fn kept_at(tree: &Tree, policy: &str, khz: i64) -> Reading<String> {
     Err(Lack::unreadable(policy, format!("{} is not between {} and {}", ghz(khz), ghz(least), ghz(most))))
 }
 
-/// Governors' own settings: those of each group, and those for all.
+/// The settings of governors: those of each group, and those for all groups.
 fn governors(tree: &Tree) -> Reading<Vec<Place>> {
     let groups = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
     let folders = groups.iter().map(|name| format!("{CPUFREQ}/{name}")).chain([CPUFREQ.to_owned()]);
@@ -199,7 +200,7 @@ fn governors(tree: &Tree) -> Reading<Vec<Place>> {
     Ok(places)
 }
 
-/// Interrupts of the device's queues, each with the next of the CPUs that are online.
+/// The interrupts of the device's queues; each gets the next of the online CPUs.
 fn interrupts(tree: &Tree, device: &Device) -> Reading<Vec<Place>> {
     const ONLINE: &str = "/sys/devices/system/cpu/online";
     let cpus: Vec<u64> = members(ONLINE, &tree.read(ONLINE)?)?.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Keeping CPUs awake as long as a file is open.
+//! Keeps CPUs out of deep idle states while a file is open.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,28 +7,29 @@ use thiserror::Error;
 
 const PATH: &str = "/dev/cpu_dma_latency";
 
-/// Idle states cannot be kept shallow.
+/// The error if idle states cannot be limited.
 #[derive(Debug, Error)]
 #[error("{PATH}: {source}: idle states stay as deep as they are. It takes root, and a kernel with CONFIG_CPU_IDLE")]
 pub struct HoldError {
     source: io::Error,
 }
 
-/// No CPU enters an idle state that takes time to leave, as long as this lives: the kernel forgets the wish when the file is
-/// closed, which a crash does too (Linux, admin-guide/pm/cpuidle.rst, "Power Management Quality of Service for CPUs").
+/// While this exists, no CPU enters an idle state that takes time to leave: the kernel drops the request when the
+/// file is closed, also after a crash (Linux, admin-guide/pm/cpuidle.rst, "Power Management Quality of Service for
+/// CPUs").
 #[derive(Debug)]
 pub struct Hold {
     _file: File,
 }
 
 impl Hold {
-    /// Asks for it.
+    /// Requests this of the kernel.
     ///
     /// # Errors
-    /// Where the kernel has no such file, or it may not be written.
+    /// The kernel has no such file, or it may not be written.
     pub fn begin() -> Result<Self, HoldError> {
         let failed = |source| HoldError { source };
-        // Neither made nor waited for, should it be something else.
+        // The open neither creates a file nor waits, in case the path is something else.
         let file = OpenOptions::new().write(true).custom_flags(nonblocking()).open(PATH).map_err(failed)?;
         if !file.metadata().map_err(failed)?.file_type().is_char_device() {
             return Err(failed(io::Error::other("no device")));

@@ -1,7 +1,8 @@
-//! Settings that are changed at run time, recorded before and put back after.
+//! Settings that are changed at run time, recorded before, and restored afterwards.
 //!
-//! A [`Plan`] says what a [`Profile`] would change, purely by reading. Before the first change a [`Record`] of it all lies durably
-//! in a [`Store`], so that whoever comes after a crash can put it back; [`put`] carries out one step of it, either way.
+//! A [`Plan`] determines what a [`Profile`] would change, by reading only. Before the first change, a [`Record`] of
+//! all changes is stored durably in a [`Store`], so that a later process can restore the settings after a crash;
+//! [`put`] performs one step of the plan in either direction.
 
 mod carry;
 mod files;

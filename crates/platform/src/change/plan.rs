@@ -1,4 +1,4 @@
-//! What would be changed, by reading alone.
+//! Determines the changes, by reading alone.
 
 use super::files::{Files, Place};
 use super::setting::{Form, Profile, SETTINGS, Setting, Want};
@@ -7,35 +7,35 @@ use crate::lack::{Lack, Reading, shown};
 use crate::settings::device::Device;
 use crate::tree::Tree;
 
-/// A setting that is not changed, and why.
+/// A setting that will not be changed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The setting.
+    /// Name of the setting.
     pub name: &'static str,
-    /// The device, where it is one's.
+    /// Name of the device; `None` for a setting of the machine.
     pub device: Option<String>,
-    /// What stands in the way, or what is so already.
+    /// The obstacle, or the present value if it is good already.
     pub why: String,
-    /// It is as it is wanted.
+    /// Whether the setting already has the wanted value.
     pub is_good: bool,
 }
 
-/// What would be changed.
+/// The changes of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Files in the order in which they are written.
     pub steps: Vec<Step>,
-    /// Settings that are not changed.
+    /// Settings that will not be changed.
     pub left: Vec<Left>,
 }
 
 impl Plan {
-    /// What a profile would change on a machine and one of its devices.
+    /// The plan of a profile for a machine and one of its devices.
     pub fn of(profile: Profile, tree: &Tree, device: Option<&Device>) -> Self {
         Self::with(tree, device, |setting| setting.profile.is_some_and(|least| least <= profile))
     }
 
-    /// What all settings of which `is_wanted` is true would change.
+    /// The plan for all settings for which `is_wanted` returns true.
     pub fn with(tree: &Tree, device: Option<&Device>, is_wanted: impl Fn(&Setting) -> bool) -> Self {
         let mut plan = Self::default();
         let mut unreadable = Vec::new();
@@ -58,7 +58,7 @@ impl Plan {
                     plan.add(setting, name.as_ref(), files, is_wanted, &causes)
                 }
                 Err(why) if is_wanted => plan.leave(setting, name, why.to_string(), false),
-                // Nothing to put back.
+                // There is nothing to restore.
                 Err(_) => {}
             }
         }
@@ -67,12 +67,12 @@ impl Plan {
         plan
     }
 
-    /// Whether nothing is changed.
+    /// Whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         !self.steps.iter().any(Step::is_change)
     }
 
-    /// Names of the settings that are changed, each once.
+    /// Names of the settings that the plan changes, each once.
     pub fn changed(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for step in self.steps.iter().filter(|step| step.is_change()) {
@@ -108,8 +108,8 @@ impl Plan {
             if !said.contains(&file.value) {
                 said.push(file.value.clone());
             }
-            // What is as wanted is still written again where the kernel changes it meanwhile; of a bound the kernel's own choice
-            // is as good, and the old one it may refuse.
+            // A file with the wanted value is written again if the kernel changes it meanwhile; for a bound, the
+            // kernel's own choice is as good, and the kernel may refuse the old value.
             let is_exact = matches!(setting.want, Want::Value(_));
             let again = (is_wanted && is_exact && cause.is_some()).then(|| file.value.clone());
             if wanted.is_some() || cause.is_some() {
@@ -130,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// A setting with two places (turbo) is there where one of them is, and is said once to be missing where none is.
+    /// A setting with two places (turbo) exists if one of them does; if none does, it is reported missing only once.
     fn one_reason_each(&mut self) {
         let mut kept: Vec<Left> = Vec::new();
         for left in std::mem::take(&mut self.left) {
@@ -153,8 +153,8 @@ struct Found {
     wanted: Option<String>,
 }
 
-/// What the files of a setting hold, and why the first of those that cannot be read is left as it is: a group of CPUs that are offline keeps no
-/// other from being changed.
+/// The values of a setting's files, and why the first unreadable one stays as it is: an offline group of CPUs does
+/// not prevent the others from being changed.
 fn found(
     setting: &Setting,
     tree: &Tree,
@@ -192,7 +192,7 @@ fn one(setting: &Setting, tree: &Tree, Place { path, own }: Place, is_wanted: bo
     Ok(Found { path, text, value, wanted })
 }
 
-/// Whether a value is among those that the kernel lists, where it does.
+/// Checks that a value is among those that the kernel lists, if it lists any.
 fn possible(setting: &Setting, tree: &Tree, path: &str, text: &str, wanted: &str) -> Reading<()> {
     let listed = match setting.form {
         Form::Marked => text.replace(['[', ']'], " "),

@@ -1,8 +1,8 @@
-//! A daemon that is made to stand still while others are measured, and to go on afterwards: SIGSTOP and SIGCONT, so that nothing of it is lost and
-//! no service manager starts it anew.
+//! Stops a daemon while measurements run, and continues it afterwards: SIGSTOP and SIGCONT, so that the daemon keeps
+//! its state and no service manager restarts it.
 //!
-//! Numbers of processes are given again: a process is known by its number, its name and the time of its start, all of which stand in
-//! `/proc/N/stat` (proc_pid_stat(5)), which is what a record keeps.
+//! Process numbers are reused: a process is identified by its number, its name and its start time, which are all in
+//! `/proc/N/stat` (proc_pid_stat(5)); a record keeps these.
 
 use crate::lack::{Lack, Reading};
 use crate::settings::text::is_numbered;
@@ -10,42 +10,42 @@ use crate::tree::Tree;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::time::Duration;
 
-/// State of a process that goes about its work, and of one that stands still.
+/// The state of a process that runs; `STOPPED` is that of a stopped one.
 const RUNNING: &str = "running";
 pub(super) const STOPPED: &str = "stopped";
-/// A signal is taken at once, by a process that is not in the kernel for long.
+/// Attempts to see the effect of a signal: a process acts on it at once, unless it is in the kernel for long.
 const LOOKS: u32 = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The name and the fields behind it; a name may hold spaces and brackets.
+/// The name and the fields after it; a name may contain spaces and brackets.
 fn parted(stat: &str) -> Option<(&str, Vec<&str>)> {
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
     Some((name, rest.split_whitespace().collect()))
 }
 
-/// The state in a text of `/proc/N/stat`.
+/// The state in the text of `/proc/N/stat`.
 pub(super) fn state(stat: &str) -> Option<&'static str> {
     match *parted(stat)?.1.first()? {
         "T" => Some(STOPPED),
-        // What has ended, or is traced, is nobody's to stop.
+        // A process that has ended or is being traced must not be stopped.
         "Z" | "X" | "x" | "t" => None,
         _ => Some(RUNNING),
     }
 }
 
-/// Name and time of start.
+/// Name and start time.
 fn identity(stat: &str) -> Option<(&str, &str)> {
-    // The 22nd field, of which two stand before.
+    // The start time is the 22nd field; two fields come before the ones counted here.
     parted(stat).and_then(|(name, fields)| Some((name, *fields.get(19)?)))
 }
 
-/// The number in a path `/proc/N/stat`.
+/// The process number in a path `/proc/N/stat`.
 pub(super) fn number(path: &str) -> Option<i32> {
     let number = path.strip_prefix("/proc/")?.strip_suffix("/stat")?;
     if is_numbered(number, "") { number.parse().ok().filter(|&number| number > 1) } else { None }
 }
 
-/// Files of the processes of that name.
+/// The stat files of the processes with this name.
 pub(super) fn of_name(tree: &Tree, name: &str) -> Reading<Vec<String>> {
     if !tree.is_machine() {
         return Err(Lack::unreadable(name, "processes are those of the machine that this runs on, not of the tree"));
@@ -61,11 +61,11 @@ pub(super) fn of_name(tree: &Tree, name: &str) -> Reading<Vec<String>> {
     Ok(found)
 }
 
-/// Has a process stand still or go on. Returns what it was found to be and whether that was changed; a process that has ended, and another of
-/// the same number, are left alone.
+/// Stops or continues a process. Returns the state that it had and whether that was changed; a process that has
+/// ended, or another process with the same number, is not touched.
 ///
 /// # Errors
-/// No permission; one that does not do so.
+/// No permission, or the process does not reach the wanted state.
 pub(super) fn bring(tree: &Tree, path: &str, recorded: &str, wanted: &str) -> Reading<(String, bool)> {
     let gone = || Ok(("gone".to_owned(), false));
     let refused = |error: rustix::io::Errno| Lack::unreadable(path, std::io::Error::from(error).to_string());
@@ -81,7 +81,8 @@ pub(super) fn bring(tree: &Tree, path: &str, recorded: &str, wanted: &str) -> Re
         Ok(_) | Err(Lack::Absent { .. }) => Ok(None),
         Err(lack) => Err(lack),
     };
-    // The descriptor is of whoever has the number now; that it is the right one is seen after it was had.
+    // The descriptor belongs to the process that has the number now; whether that is the right process is checked
+    // after opening it.
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Err(rustix::io::Errno::SRCH) => return gone(),
         other => other.map_err(refused)?,
@@ -115,7 +116,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let path = format!("/proc/{}/stat", child.id());
         let mut recorded = tree.content(&path).unwrap().text;
-        // Between fork and exec it has another name.
+        // Between fork and exec the process has another name.
         while identity(&recorded).is_none_or(|(name, _)| name != "sleep") {
             recorded = tree.content(&path).unwrap().text;
         }
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(bring(&recorded, STOPPED), (RUNNING.to_owned(), true));
         assert_eq!(state(&tree.content(&path).unwrap().text), Some(STOPPED));
         assert_eq!(bring(&recorded, STOPPED), (STOPPED.to_owned(), false));
-        // Another process with the same number, by the time of its start or by its name, is not touched.
+        // Another process with the same number, identified by its start time or its name, is not touched.
         let start = identity(&recorded).unwrap().1.to_owned();
         let later = recorded.replace(&format!(" {start} "), " 1 ");
         assert_eq!(bring(&later, RUNNING), ("gone".to_owned(), false));

@@ -1,4 +1,4 @@
-//! The settings that are changed: each has the name of the rule that looks at it.
+//! The settings that can be changed: each has the name of the rule that judges it.
 
 use super::files::Files;
 use crate::lack::{Lack, Reading, shown};
@@ -6,100 +6,100 @@ use crate::rules::{GUIDE, SYSFS_BLOCK};
 use crate::settings::services::BALANCER;
 use crate::settings::text::{chosen, members, parsed_number};
 
-/// A choice of settings. Each holds those before it.
+/// A selection of settings. Each profile includes the settings of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
-    /// What costs latency and gives nothing for it on most machines.
+    /// Settings that cost latency without a benefit on most machines.
     DefaultSafe,
-    /// Latency before power.
+    /// Settings that favour latency over power.
     Latency,
-    /// Runs that repeat: also what takes observation and throughput from daily work.
+    /// Settings for repeatable measurements: also those that cost daily work observability or throughput.
     Measure,
 }
 
 impl Profile {
-    /// All, with what each is for.
+    /// All profiles, each with its name and its purpose.
     pub const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::DefaultSafe, "default-safe", "takes away what costs latency and gives nothing for it on most machines"),
         (Self::Latency, "latency", "that, and latency before power: for hosts that serve"),
         (Self::Measure, "measure", "that, and what makes runs repeat: fixed frequency, no statistics, no merges"),
     ];
 
-    /// Its name.
+    /// The profile's name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(profile, ..)| *profile == self).map_or("", |(_, name, _)| name)
     }
 }
 
-/// What a file holds.
+/// The format of a file's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One of several words that all stand there, in brackets: `[none] mq-deadline`.
+    /// All possible words, with the chosen one in brackets: `[none] mq-deadline`.
     Marked,
-    /// A word; where a file beside it lists those that are possible, one of them.
+    /// A word; if another file in the folder lists the possible words, one of these.
     Word {
-        /// That file's name.
+        /// Name of that file; `None` if there is no list.
         among: Option<&'static str>,
     },
     /// A whole number.
     Number,
     /// CPUs, such as `0-3,8`.
     Cpus,
-    /// What the kernel says of a process, which is `running` or `stopped`.
+    /// The kernel's text about a process, whose value is `running` or `stopped`.
     Process,
 }
 
-/// What a file is to hold.
+/// The value that a file should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// This.
+    /// This value.
     Value(&'static str),
-    /// At least this number, so that more is left as it is.
+    /// At least this number; greater values are not changed.
     Least(i64),
-    /// At most this number.
+    /// At most this number; smaller values are not changed.
     Most(i64),
-    /// This in place of that one; others are left as they are.
+    /// The second value in place of the first; other values are not changed.
     Instead {
-        /// What is replaced.
+        /// The value that is replaced.
         of: &'static str,
-        /// By what.
+        /// The new value.
         by: &'static str,
     },
-    /// What belongs to the file: interrupts go to a CPU each.
+    /// A value specific to the file: each interrupt gets a CPU of its own.
     Own,
-    /// Nothing: it is only put back where the kernel has changed it along with another.
+    /// No value: the file is only restored if the kernel has changed it along with another.
     Nothing,
 }
 
 /// A setting that can be changed at run time and put back.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Name of the rule that looks at it.
+    /// Name of the rule that judges it.
     pub name: &'static str,
-    /// What becomes of it.
+    /// The change, in words.
     pub what: &'static str,
-    /// What it costs as it is found on most machines, and why.
+    /// The cost of the value found on most machines, and its reason.
     pub cost: &'static str,
-    /// Who says so.
+    /// The source of this claim.
     pub source: &'static str,
     /// What the change costs.
     pub price: &'static str,
-    /// The least profile that changes it; none: the ladder alone.
+    /// The lowest profile that changes it; `None`: only the ladder does.
     pub profile: Option<Profile>,
     pub(super) files: Files,
     pub(super) form: Form,
     pub(super) want: Want,
-    /// Only where the drive does not turn.
+    /// Whether it applies only to drives that do not rotate.
     pub(super) is_for_flash: bool,
-    /// Names of settings that the kernel changes along with it.
+    /// Names of the settings that the kernel changes along with it.
     pub(super) moves: &'static [&'static str],
 }
 
 const CPUFREQ: &str = "Linux, admin-guide/pm/cpufreq.rst";
-/// Of what is only put back.
+/// The cost text of a setting that is only restored.
 const PUT_BACK: &str = "nothing: it is put back with it";
 
-/// A frequency of the guide's ladder without turbo.
+/// A row of the guide's ladder: a frequency without turbo.
 struct Fixed {
     name: &'static str,
     what: &'static str,
@@ -121,7 +121,7 @@ const AT_3_0_GHZ: Fixed = Fixed {
     khz: 3_000_000,
 };
 
-/// A bound of each group of CPUs at a frequency.
+/// A frequency bound of each group of CPUs.
 const fn fixed(at: Fixed, file: &'static str) -> Setting {
     Setting {
         name: at.name,
@@ -138,7 +138,7 @@ const fn fixed(at: Fixed, file: &'static str) -> Setting {
     }
 }
 
-/// Numbers that nobody changes here, and that the kernel changes along with the setting of that name.
+/// Values that are not changed here, but that the kernel changes along with the setting of this name.
 const fn put_back(name: &'static str, what: &'static str, source: &'static str, files: Files) -> Setting {
     Setting {
         name,
@@ -155,7 +155,8 @@ const fn put_back(name: &'static str, what: &'static str, source: &'static str, 
     }
 }
 
-/// All that can be changed, in the order in which it is done: the guide's ladder first. A setting that moves others stands before them.
+/// All settings that can be changed, in the order of the changes: the guide's ladder first. A setting that makes the
+/// kernel change others comes before them.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "governor",
@@ -170,9 +171,9 @@ pub const SETTINGS: &[Setting] = &[
         is_for_flash: false,
         moves: &["governor", "energy-preference"],
     },
-    // A governor that is chosen again begins with its own.
+    // A governor that is selected again begins with its own defaults.
     put_back("governor", "the governor's own settings as they were", CPUFREQ, Files::Governors),
-    // Of the governor userspace; others say that they have none, which is no number.
+    // Belongs to the governor userspace; with other governors the file's text is not a number.
     put_back(
         "governor",
         "the frequency that was chosen by hand as it was",
@@ -246,18 +247,21 @@ pub const SETTINGS: &[Setting] = &[
         is_for_flash: false,
         moves: &["turbo", "fixed-2.3-GHz", "fixed-3.0-GHz"],
     },
-    // Without turbo the kernel lowers what is more than is left (drivers/cpufreq/intel_pstate.c, store_no_turbo).
+    // When turbo is disabled, the kernel lowers values above the new maximum (drivers/cpufreq/intel_pstate.c,
+    // store_no_turbo).
     put_back(
         "turbo",
         "the least performance as it was",
         CPUFREQ,
         Files::Machine("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
     ),
-    // The file for all sets each policy's own, and the frequency up to which each may go (drivers/cpufreq/cpufreq.c,
+    // The file for all policies sets each policy's own file, and its maximum frequency (drivers/cpufreq/cpufreq.c,
+    // cpufreq_boost_trigger_state).
     // cpufreq_boost_trigger_state).
     put_back("turbo", "each policy's own turbo as it was", CPUFREQ, Files::Policies("boost")),
     put_back("turbo", "each policy's highest frequency as it was", CPUFREQ, Files::Policies("scaling_max_freq")),
-    // The guide's two rows without turbo are alternatives: the ladder has one at a time. The upper bound comes first, as a lower
+    // The guide's two rows without turbo are alternatives: the ladder uses one at a time. The upper bound comes
+    // first, since the kernel does not accept a lower bound above it as written.
     // one above it is not taken for what it says.
     fixed(AT_2_3_GHZ, "scaling_max_freq"),
     fixed(AT_2_3_GHZ, "scaling_min_freq"),
@@ -276,7 +280,7 @@ pub const SETTINGS: &[Setting] = &[
         is_for_flash: true,
         moves: &["scheduler", "write-throttling", "requests"],
     },
-    // Its own settings begin anew each time that it is chosen.
+    // The scheduler's settings return to their defaults each time it is selected.
     put_back("scheduler", "the scheduler's own settings as they were", SYSFS_BLOCK, Files::Scheduler),
     Setting {
         name: "write-throttling",
@@ -437,12 +441,12 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 impl Setting {
-    /// It excludes others of its kind: a ladder has one of them at a time.
+    /// Whether it excludes others of its kind: a ladder uses one of them at a time.
     pub fn is_alternative(&self) -> bool {
         matches!(self.files, Files::Fixed { .. })
     }
 
-    /// The value in a file's text.
+    /// Parses the value in a file's text.
     pub(super) fn value(&self, path: &str, text: &str) -> Reading<String> {
         let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0');
         let unknown = || Lack::unreadable(path, format!("{:?} is no value that is known here", shown(text)));
@@ -459,7 +463,8 @@ impl Setting {
         }
     }
 
-    /// The text of a file of a copy after `value` was written to it, which said `text` before: as the kernel would have it.
+    /// The text that a file in a copy gets when `value` is written to it, with `text` as its old text: in the form
+    /// that the kernel would show.
     pub(super) fn text_with(&self, text: &str, value: &str) -> String {
         let end = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0').len();
         let (said, behind) = text.split_at(end);
@@ -473,7 +478,7 @@ impl Setting {
         format!("{}{behind}", words.collect::<Vec<_>>().join(" "))
     }
 
-    /// What is to become of a value: nothing where it may stay. `own` is what belongs to the file itself.
+    /// The new value of a file that has `value`; `None` if it may stay. `own` is the value specific to the file.
     pub(super) fn wanted(&self, value: &str, own: Option<&str>) -> Option<String> {
         let number = || value.parse::<i64>().ok();
         let wanted = match self.want {

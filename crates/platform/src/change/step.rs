@@ -1,4 +1,4 @@
-//! One file of a plan, as a record keeps it.
+//! One file of a plan, in the form that a record keeps.
 
 use super::setting::{SETTINGS, Setting};
 use serde::{Deserialize, Serialize};
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 pub struct Step {
     /// Name of the setting.
     pub setting: String,
-    /// The device, where it is one's.
+    /// Name of the device; `None` for a setting of the machine.
     pub device: Option<String>,
-    /// The file, without links.
+    /// Path of the file, without links.
     pub path: String,
     /// Its text before, byte for byte.
     pub text: String,
     /// The value before.
     pub from: String,
-    /// The value that it gets; none where it is only put back.
+    /// The value that the plan writes; `None` if the file is only restored.
     pub to: Option<String>,
-    /// Number of the step with which the kernel changes this one.
+    /// Index of the step with which the kernel changes this file.
     pub moved_by: Option<usize>,
 }
 
 impl Step {
-    /// It gets another value than it had.
+    /// Whether the value changes.
     pub fn is_change(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to != self.from)
     }
 
-    /// The setting whose file this is; none where no setting of that name has such a file.
+    /// The setting to which this file belongs; `None` if no setting of this name has such a file.
     pub fn known(&self) -> Option<&'static Setting> {
         SETTINGS.iter().find(|setting| setting.name == self.setting && setting.files.has(&self.path))
     }

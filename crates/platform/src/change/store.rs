@@ -1,4 +1,4 @@
-//! Where a record lies, durably, and who may change settings meanwhile.
+//! Stores a record durably, and locks out other processes that change settings.
 
 use super::record::Record;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, fsync, openat, renameat_with, unlinkat};
@@ -11,45 +11,45 @@ use thiserror::Error;
 
 const NAME: &str = "settings.json";
 const NEW_NAME: &str = "settings.json.new";
-/// Records are far shorter.
+/// Longest record that is read; records are far shorter.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
 
-/// A record that cannot be read or written.
+/// Why a record cannot be read or written.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Another process changes settings.
+    /// Another process is changing settings.
     #[error("{}: another forebay doctor is changing settings; wait for it, or end it", .0.display())]
     Busy(PathBuf),
-    /// There is one already.
+    /// There is a record already.
     #[error("{}: a record is there already: put its settings back with forebay doctor --restore first", .0.display())]
     Exists(PathBuf),
-    /// It cannot be read or written.
+    /// The record cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// It would be longer than what is read.
+    /// The record would be too long to be read again.
     #[error("{}: a record of {bytes} bytes is longer than the {RECORD_BYTES_MAX} that are read: nothing was changed", path.display())]
     TooLong {
-        /// Where.
+        /// Its path.
         path: PathBuf,
         /// Its length.
         bytes: usize,
     },
-    /// It is no record.
+    /// The file is not a valid record.
     #[error("{}: no record of settings: {why}. Where it is of no use to anybody, remove it", path.display())]
     Garbage {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// A folder with at most one record. It is locked as long as this lives.
+/// A folder with at most one record. The folder is locked as long as this exists.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -57,10 +57,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder, which is made where it is missing.
+    /// Opens and locks the folder; creates it if it is missing.
     ///
     /// # Errors
-    /// Where it cannot be had, and where another process has it.
+    /// The folder cannot be opened, or another process has locked it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let failed = |source: io::Error| StoreError::Io { path: path.to_owned(), source };
         let is_new = !path.exists();
@@ -77,7 +77,7 @@ impl Store {
         }
     }
 
-    /// Where the record lies.
+    /// Path of the record.
     pub fn place(&self) -> PathBuf {
         self.path.join(NAME)
     }
@@ -86,10 +86,10 @@ impl Store {
         StoreError::Io { path: self.place(), source: error.into() }
     }
 
-    /// The record, where there is one.
+    /// Reads the record; `None` if there is none.
     ///
     /// # Errors
-    /// Where it cannot be read, or is none.
+    /// The record cannot be read, or is invalid.
     pub fn load(&self) -> Result<Option<Record>, StoreError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.folder, NAME, flags, Mode::empty()) {
@@ -102,10 +102,10 @@ impl Store {
         serde_json::from_str(&text).map(Some).map_err(garbage)
     }
 
-    /// Writes the record durably: whole or not at all, whatever happens.
+    /// Writes the record durably and atomically, even if the machine crashes meanwhile.
     ///
     /// # Errors
-    /// Where it cannot be written, and where there is one already.
+    /// The record cannot be written, or there is one already.
     pub fn save(&self, record: &Record) -> Result<(), StoreError> {
         let text = serde_json::to_string_pretty(record).map_err(|error| self.failed(io::Error::other(error)))?;
         if text.len() as u64 >= RECORD_BYTES_MAX {
@@ -123,10 +123,10 @@ impl Store {
         fsync(&self.folder).map_err(|error| self.failed(error))
     }
 
-    /// Takes the record away, durably.
+    /// Removes the record durably.
     ///
     /// # Errors
-    /// Where that fails.
+    /// The record cannot be removed.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.unlink(NAME)?;
         fsync(&self.folder).map_err(|error| self.failed(error))

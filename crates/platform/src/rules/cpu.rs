@@ -1,4 +1,4 @@
-//! CPUs: how fast they run, how deep they sleep, what they share, and what guards them.
+//! CPUs: their frequencies, idle states, shared threads, and mitigations of vulnerabilities.
 
 use super::words::{GUIDE, at_each_start, different, on_command_line};
 use crate::finding::{Finding, Outcome, Severity};
@@ -6,9 +6,9 @@ use crate::lack::{Lack, Reading, optional, shown};
 use crate::machine::Machine;
 use crate::settings::cpu::Policy;
 
-/// The guide asks for this and more.
+/// The lowest base frequency that the guide recommends.
 const GOOD_BASE_KHZ: i64 = 3_000_000;
-/// Exit latencies up to this are no more than a call of the system.
+/// Greatest exit latency that counts as shallow: no longer than a system call.
 const SHALLOW_US: i64 = 2;
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
 
@@ -133,7 +133,7 @@ pub(super) fn frequency_cap(machine: &Machine) -> Reading<Outcome> {
         if max_khz >= hardware_khz {
             continue;
         }
-        // Without turbo some drivers leave the hardware's maximum as it is, and not all say what it is then.
+        // Without turbo some drivers still report the hardware's maximum, and not all report the real one.
         let can_khz = if has_turbo { hardware_khz } else { policy.base_khz.clone().unwrap_or(0) };
         is_without_turbo |= max_khz >= can_khz;
         if max_khz < can_khz {

@@ -43,7 +43,7 @@ pub(super) fn sata_link(_: &Machine, device: &Device) -> Reading<Outcome> {
     }))
 }
 
-/// Temperature, and where the drive begins to protect itself, by what it answered, in thousandths of a degree Celsius.
+/// Temperature and warning temperature from the drive's answer, in thousandths of a degree Celsius.
 fn answered_mc(device: &Device) -> Option<(i64, i64)> {
     let Ok(Some(Answer::Said(health))) = device.answers.as_ref().map(|answers| &answers.health) else { return None };
     let mc = |celsius: i32| i64::from(celsius) * 1000;

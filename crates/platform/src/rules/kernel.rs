@@ -1,4 +1,4 @@
-//! The kernel: nodes, clock, command line, memory, and the parameters of its drivers.
+//! The kernel: nodes, clock, command line, memory, and parameters of its drivers.
 
 use super::words::{GUIDE, at_each_start, different, on_command_line};
 use crate::finding::{Finding, Outcome, Severity};
@@ -8,7 +8,7 @@ use crate::machine::Machine;
 pub(super) fn virtual_machine(machine: &Machine) -> Reading<Outcome> {
     if !machine.is_virtual() {
         let identity = machine.cpu.identity.clone()?;
-        // Only x86 says so in its flags.
+        // Only x86 has a flag for this.
         let is_sure = !identity.vendor.is_empty();
         let bare = Outcome::good("no hypervisor is below");
         return Ok(if is_sure {

@@ -8,10 +8,10 @@ use crate::settings::device::Device;
 use crate::settings::pci::{Bridge, Pci};
 
 const INTEL: &str = "0x8086";
-/// Vendors of the switch in AMD's chipsets: AMD, and ASMedia who makes them.
+/// Vendors of the switch in AMD's chipsets: AMD, and its manufacturer ASMedia.
 const AMD_CHIPSET: [&str; 2] = ["0x1022", "0x1b21"];
 
-/// A real device of PCI: what a guest sees of its links is the hypervisor's invention.
+/// A real PCI device: the links that a guest sees are made up by the hypervisor.
 fn real<'a>(machine: &Machine, device: &'a Device) -> Option<&'a Pci> {
     if machine.is_virtual() { None } else { device.pci.as_ref() }
 }
@@ -20,7 +20,7 @@ fn domain(address: &str) -> &str {
     address.split(':').next().unwrap_or(address)
 }
 
-/// Bridges of the device's own domain: those above Intel's VMD belong to another.
+/// Bridges in the device's own domain: those above Intel's VMD belong to another.
 fn bridges(pci: &Pci) -> Vec<&Bridge> {
     pci.bridges.iter().filter(|bridge| domain(&bridge.address) == domain(&pci.address)).collect()
 }
@@ -48,7 +48,7 @@ pub(super) fn node(machine: &Machine, device: &Device) -> Reading<Outcome> {
     }))
 }
 
-/// Intel's chipsets have their root ports in the slots 1b to 1d of the first bus.
+/// Intel's chipsets have their root ports in slots 1b to 1d of the first bus.
 fn is_intel_chipset(port: &Bridge) -> bool {
     let parts: Vec<&str> = port.address.split([':', '.']).collect();
     parts.len() == 4
@@ -92,7 +92,7 @@ pub(super) fn attachment(machine: &Machine, device: &Device) -> Reading<Outcome>
     }))
 }
 
-/// Where the link is held back: at the slot, or by something else.
+/// What limits the link: the slot, or something else.
 fn held_by(port: Option<f64>, device: f64) -> &'static str {
     match port {
         Some(port) if port < device => "the port above it has no more",
@@ -101,7 +101,7 @@ fn held_by(port: Option<f64>, device: f64) -> &'static str {
     }
 }
 
-/// Absent where the device is none of PCI Express.
+/// `None` if the device is not PCI Express.
 fn pair<T: Copy>(now: &Reading<T>, max: &Reading<T>) -> Reading<Option<(T, T)>> {
     match (now, max) {
         (Err(Lack::Absent { .. }), _) | (_, Err(Lack::Absent { .. })) => Ok(None),

@@ -1,4 +1,4 @@
-//! The rules: each a pure function from what was read to what is to be said of it.
+//! The rules: each is a pure function from the settings that were read to a result.
 
 mod cpu;
 mod drive;
@@ -23,14 +23,14 @@ pub(crate) use words::{GUIDE, SYSFS_BLOCK};
 pub struct Rule {
     /// Its name.
     pub name: &'static str,
-    /// What it judges, and how. A setting that it needs and that was not read makes it unknown.
+    /// What it judges, and how. If a setting that it needs was not read, its result is unknown.
     pub of: RuleOf,
 }
 
-/// What a rule judges.
+/// The subject of a rule, with its function.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleOf {
-    /// The machine.
+    /// A machine.
     Machine(fn(&Machine) -> Reading<Outcome>),
     /// A device in its machine.
     Device(fn(&Machine, &Device) -> Reading<Outcome>),

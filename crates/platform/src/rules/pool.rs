@@ -1,4 +1,4 @@
-//! A pool of Forebay's on its members: what its configuration leaves undone.
+//! A Forebay pool on its members: problems in its configuration.
 
 use super::words::SYSFS_BLOCK;
 use crate::finding::{Finding, Outcome, Severity};
@@ -10,11 +10,11 @@ use crate::settings::pool::{Member, MemberQueue, Pool};
 pub struct PoolRule {
     /// Its name.
     pub name: &'static str,
-    /// How it judges.
+    /// The function that judges.
     pub judge: fn(&Pool) -> Reading<Outcome>,
 }
 
-/// All of them.
+/// All rules about pools, in the order in which they are reported.
 pub const POOL_RULES: &[PoolRule] = &[
     PoolRule { name: "pool-flushes", judge: flushes },
     PoolRule { name: "pool-band", judge: band },
@@ -25,15 +25,15 @@ pub const POOL_RULES: &[PoolRule] = &[
 ];
 
 const ARCHITECTURE: &str = "docs/operating.md, memory; ARCHITECTURE.md";
-/// Map and checksums of a block, at most.
+/// Most bytes of map and checksums for each block.
 const MAP_BYTES_PER_BLOCK: f64 = 10.5;
 const BLOCK_BYTES: f64 = 4096.0;
-/// From this share on the map leaves too little of the fast tier for data.
+/// From this share on, the map leaves too little of the fast tier for data.
 const MAP_SHARE_MAX: f64 = 0.25;
-/// Below this share of the map in memory most requests read a part of it first.
+/// If memory holds less than this share of the map, most requests first read a part of the map.
 const RESIDENT_SHARE_MIN: f64 = 0.1;
 
-/// What is known of members that are block devices; others have no such settings.
+/// The kernel's settings of members that are block devices; others have no such settings.
 fn queues(members: &[Member]) -> impl Iterator<Item = (&Member, &MemberQueue)> {
     members.iter().filter_map(|member| Some((member, member.queue.as_ref().ok()?)))
 }

@@ -1,4 +1,4 @@
-//! Where power comes from, and what is saved of it.
+//! Power supply and power saving.
 
 use super::words::{GUIDE, at_each_start, on_command_line};
 use crate::finding::{Finding, Outcome, Severity};

@@ -8,14 +8,14 @@ use crate::settings::device::Device;
 use crate::settings::text::chosen;
 use std::collections::BTreeSet;
 
-/// The guide's deepest queue.
+/// The guide's greatest queue depth.
 const DEEP: i64 = 32;
 
 fn write_now(device: &Device, file: &str, value: &str) -> String {
     format!("echo {value} > /sys/block/{}/queue/{file}", device.name)
 }
 
-/// A number of the queue; nothing where the kernel has no such file.
+/// A number of the queue; `None` if the kernel has no such file.
 fn number(device: &Device, file: &str) -> Reading<Option<i64>> {
     Ok(optional(&device.queue_number(file))?.copied())
 }
@@ -26,7 +26,7 @@ pub(super) fn scheduler(_: &Machine, device: &Device) -> Reading<Outcome> {
     }
     let (path, text) = (format!("{}/queue/scheduler", device.path), device.queue("scheduler")?);
     let scheduler = chosen(&path, &text)?;
-    // The kernel marks its choice, also the only one, except where there is none to be had.
+    // The kernel marks its choice, even if it is the only one, except if there is no scheduler at all.
     if scheduler != "none" && !text.contains('[') {
         return Err(Lack::unreadable(&path, format!("no choice is marked in {:?}", shown(&text))));
     }
@@ -34,7 +34,7 @@ pub(super) fn scheduler(_: &Machine, device: &Device) -> Reading<Outcome> {
         return Ok(Outcome::good("no scheduler sorts its requests"));
     }
     if device.is_rotational() && device.is_virtio() {
-        // Virtual disks say so unless somebody has set otherwise.
+        // Virtual disks report that they rotate unless somebody has configured otherwise.
         return Ok(Outcome::Unknown(format!(
             "{} sorts its requests; whether the drive below turns only the host knows",
             shown(&scheduler)
@@ -162,7 +162,7 @@ pub(super) fn entropy(_: &Machine, device: &Device) -> Reading<Outcome> {
 
 pub(super) fn polling(machine: &Machine, device: &Device) -> Reading<Outcome> {
     if !device.is_nvme() || machine.kernel.nvme_poll_queues.as_ref().is_ok_and(|&queues| queues == 0) {
-        // What there is to say then is said of the machine.
+        // In this case the rule about the machine reports it.
         return Ok(Outcome::NotHere);
     }
     if device.queue_number("io_poll")? != 0 {
@@ -219,7 +219,7 @@ pub(super) fn interrupts(machine: &Machine, device: &Device) -> Reading<Outcome>
     let cpus: BTreeSet<u64> = interrupts.iter().flatten().copied().collect();
     let could = interrupts.len().min(machine.cpu.online.clone()?);
     let said = format!("interrupts of its queues: {}, CPUs that they go to: {}", interrupts.len(), cpus.len());
-    // A CPU that has two is no news; half of them idle is.
+    // A CPU with two queues is normal; half of the CPUs without one is not.
     if cpus.len() * 2 > could || could < 2 {
         return Ok(Outcome::good(said));
     }

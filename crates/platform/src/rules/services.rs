@@ -1,4 +1,4 @@
-//! Programs beside the load.
+//! Programs that run besides the load.
 
 use super::words::GUIDE;
 use crate::finding::{Finding, Outcome, Severity};
@@ -6,7 +6,7 @@ use crate::lack::Reading;
 use crate::machine::Machine;
 use crate::settings::services::{BALANCER, SCANNERS, TUNERS};
 
-/// Nothing was found; whether that is the whole truth.
+/// The result if nothing was found, which depends on whether all processes were examined.
 fn none(machine: &Machine, what: &str) -> Outcome {
     if machine.services.is_whole {
         Outcome::good(what)

@@ -1,4 +1,4 @@
-//! How a drive saves power: states that it is held in, sleep, and disks that stop.
+//! How a drive saves power: fixed power states, sleep, and disks that stop.
 
 use super::words::{GUIDE, by_udev, on_command_line};
 use crate::finding::{Finding, Outcome, Severity};
@@ -8,10 +8,10 @@ use crate::settings::answers::{Answer, Answers, PowerState, Transition};
 use crate::settings::device::Device;
 
 const SPECIFICATION: &str = "NVM Express Base Specification 2.0, 8.15 (power states), 5.27.1.2 and 5.27.1.9";
-/// From this level of Advanced Power Management on a disk does not stop (ACS-4, 7.47.6).
+/// From this level of Advanced Power Management on, a disk does not stop (ACS-4, 7.47.6).
 const LEVEL_WITHOUT_STOP: u8 = 128;
 
-/// What a drive answered; none where nobody asked.
+/// The drive's answers; `None` if it was not asked.
 fn answers(device: &Device) -> Reading<Option<&Answers>> {
     match &device.answers {
         Ok(answers) => Ok(Some(answers)),
@@ -20,7 +20,7 @@ fn answers(device: &Device) -> Reading<Option<&Answers>> {
     }
 }
 
-/// A time in the unit that people say it in.
+/// A time in a suitable unit.
 fn time(us: u64) -> String {
     match us {
         0 => "a time that it does not say".to_owned(),
@@ -78,7 +78,8 @@ pub(super) fn power_state(_: &Machine, device: &Device) -> Reading<Outcome> {
     }))
 }
 
-/// Where a drive goes by itself, and what it takes to come back. What the kernel allows it is in its table already.
+/// The states that a drive enters by itself, and the time to leave them. States that the kernel forbids are not in
+/// its table.
 fn naps(states: &[PowerState], sleep: &[Transition]) -> Vec<String> {
     let mut found: Vec<(u32, u8, u64)> = Vec::new();
     for one in sleep {
@@ -115,7 +116,7 @@ pub(super) fn drive_sleep(_: &Machine, device: &Device) -> Reading<Outcome> {
         }
         _ => None,
     };
-    // What the drive itself says counts for more than what the kernel would have it do: its firmware may have put it on.
+    // The drive's own report takes precedence over the kernel's setting: its firmware may have enabled sleep.
     let controller = device.controller.as_deref().and_then(|path| path.rsplit('/').next()).unwrap_or("nvmeN");
     let file = format!("/sys/class/nvme/{controller}/power/pm_qos_latency_tolerance_us");
     let (what, more, now) = match (said, tolerance.as_deref()) {

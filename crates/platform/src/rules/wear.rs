@@ -1,4 +1,4 @@
-//! How much of a drive is used up, by what it answered.
+//! How much of a drive's life is used, according to its answers.
 
 use crate::finding::{Finding, Outcome, Severity};
 use crate::lack::{Lack, Reading, shown};
@@ -7,9 +7,9 @@ use crate::settings::answers::{Answer, Health};
 use crate::settings::device::Device;
 
 const SOURCE: &str = "NVM Express Base Specification 2.0, 5.16.1.3 (SMART / Health Information)";
-/// From here on the end is near enough to be planned for.
+/// From this percentage on, a replacement should be planned.
 const USED_MUCH_PERCENT: u8 = 90;
-/// Bits of the critical warning that are about wear and data, with what each says; heat is another rule's.
+/// Bits of the critical warning about wear and data, with the meaning of each; heat belongs to another rule.
 const WARNINGS: [(u8, &str); 5] = [
     (0, "its spare capacity is below its threshold"),
     (2, "it is unreliable, by its own account"),
@@ -18,7 +18,7 @@ const WARNINGS: [(u8, &str); 5] = [
     (5, "a persistent region of its memory is unreliable"),
 ];
 
-/// Who shows the same to people.
+/// The command that shows the same facts.
 fn by(device: &Device) -> String {
     let name = &device.name;
     if device.is_nvme() { format!("nvme smart-log /dev/{name}") } else { format!("smartctl -x /dev/{name}") }
@@ -38,13 +38,13 @@ pub(super) fn wear(machine: &Machine, device: &Device) -> Reading<Outcome> {
     match health {
         Some(Answer::Said(health)) => Ok(judged(device, health)),
         Some(Answer::Unknown(why)) => Ok(Outcome::Unknown(shown(why))),
-        // A disk of a hypervisor wears out nowhere that could be seen here.
+        // The wear of a hypervisor's disk cannot be seen here.
         None if machine.is_virtual() => Ok(Outcome::NotHere),
         None => Ok(unasked()),
     }
 }
 
-/// A drive that is (nearly) used up.
+/// The finding for a drive that is (nearly) worn out.
 fn worn(device: &Device, severity: Severity, what: String, cost: &str) -> Outcome {
     Outcome::found(Finding {
         severity,

@@ -1,5 +1,5 @@
-//! What the machine has done since its start, as the kernel counts it: interrupts by their source, and time of processors in
-//! idle states.
+//! The machine's activity since boot, as the kernel counts it: interrupts by source, and time of processors in idle
+//! states.
 
 use super::text::{is_numbered, parsed_number};
 use crate::lack::{Lack, Reading};
@@ -7,32 +7,32 @@ use crate::tree::Tree;
 use std::collections::BTreeMap;
 
 const INTERRUPTS: &str = "/proc/interrupts";
-/// A machine with hundreds of processors and thousands of queues has some MiB.
+/// Longest text of interrupts: that of a machine with hundreds of processors and thousands of queues has some MiB.
 const INTERRUPTS_BYTES_MAX: usize = 16 << 20;
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// What the machine has done since its start.
+/// The machine's activity since boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Interrupts on all processors, by what the kernel calls their source.
+    /// Number of interrupts on all processors, by the kernel's name of their source.
     pub interrupts: Reading<BTreeMap<String, u64>>,
-    /// Of each idle state, by name, the time that all processors were in it.
+    /// For each idle state, by name, the time that all processors spent in it.
     pub idle: Reading<BTreeMap<String, IdleTime>>,
 }
 
 /// Time in an idle state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleTime {
-    /// In microseconds, of all processors together.
+    /// In microseconds, all processors together.
     pub time_us: u64,
-    /// How often it was entered.
+    /// Number of times the state was entered.
     pub entered: u64,
-    /// Processors that have it.
+    /// Number of processors that have the state.
     pub cpus: u64,
 }
 
 impl Activity {
-    /// Up to now.
+    /// Reads the counts up to now.
     #[must_use]
     pub fn read(tree: &Tree) -> Self {
         Self { interrupts: interrupts(tree), idle: idle(tree) }
@@ -42,7 +42,7 @@ impl Activity {
 fn interrupts(tree: &Tree) -> Reading<BTreeMap<String, u64>> {
     let text = tree.read_kept(INTERRUPTS, INTERRUPTS_BYTES_MAX, |text| Some(text.to_owned()))?;
     let mut lines = text.lines();
-    // The first line names the processors: of so many each other line has a count.
+    // The first line names the processors: each other line has a count for each of them.
     let cpus = lines.next().map_or(0, |head| head.split_whitespace().filter(|word| is_numbered(word, "CPU")).count());
     if cpus == 0 {
         return Err(Lack::unreadable(INTERRUPTS, "its first line names no CPU"));
@@ -52,7 +52,7 @@ fn interrupts(tree: &Tree) -> Reading<BTreeMap<String, u64>> {
         let Some((number, rest)) = line.split_once(':') else { continue };
         let mut words = rest.split_whitespace().peekable();
         let mut count = 0_u64;
-        // Lines such as ERR have one count alone.
+        // Lines such as ERR have only one count.
         for _ in 0..cpus {
             let Some(of_cpu) = words.peek().and_then(|word| word.parse::<u64>().ok()) else { break };
             count = count.saturating_add(of_cpu);
@@ -65,7 +65,8 @@ fn interrupts(tree: &Tree) -> Reading<BTreeMap<String, u64>> {
     Ok(found)
 }
 
-/// What a source is called: of a device what its driver says, behind chip, number and kind; of others all of it.
+/// The name of a source: for a device, the driver's name, which follows chip, number and kind; for others, the whole
+/// text.
 fn source(number: &str, words: &[&str]) -> String {
     let is_device = number.bytes().all(|byte| byte.is_ascii_digit());
     let from = if is_device {
@@ -96,7 +97,7 @@ fn idle(tree: &Tree) -> Reading<BTreeMap<String, IdleTime>> {
             sum.cpus += 1;
         }
     }
-    // A guest whose processors just halt has none.
+    // A guest whose processors only halt has no idle states.
     if found.is_empty() { Err(Lack::absent(&format!("{CPUS}/cpu0/cpuidle"))) } else { Ok(found) }
 }
 

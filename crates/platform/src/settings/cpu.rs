@@ -6,38 +6,38 @@ use crate::tree::Tree;
 use std::collections::BTreeMap;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// Of `/proc/cpuinfo`, whose every CPU says nearly the same.
+/// Longest text read of `/proc/cpuinfo`, which repeats nearly the same for every CPU.
 const CPUINFO_BYTES_MAX: usize = 16 << 20;
 
 /// The CPUs of a machine.
 #[derive(Clone, Debug)]
 pub struct Cpu {
-    /// Who made them, and whether they are a hypervisor's.
+    /// Vendor and model, and whether a hypervisor provides them.
     pub identity: Reading<Identity>,
-    /// Number of those that are online.
+    /// Number of online CPUs.
     pub online: Reading<usize>,
-    /// Groups of CPUs whose frequency is set together; empty where the kernel sets none.
+    /// Groups of CPUs whose frequency is set together; empty if the kernel sets none.
     pub policies: Reading<Vec<Policy>>,
-    /// The file that allows turbo, and whether it does.
+    /// Path of the file that allows turbo, and whether it does.
     pub turbo: Reading<(String, bool)>,
     /// `on`, `off`, `forceoff`, `notsupported` or `notimplemented`.
     pub smt: Reading<String>,
-    /// Idle states, all CPUs taken together; empty where the kernel knows none.
+    /// Idle states, for all CPUs together; empty if the kernel knows none.
     pub idle: Reading<Vec<IdleState>>,
-    /// The frequency that is promised without turbo, in kHz.
+    /// The guaranteed frequency without turbo, in kHz.
     pub base_khz: Reading<i64>,
-    /// What the kernel says of each vulnerability.
+    /// The kernel's text on each vulnerability: name and text.
     pub vulnerabilities: Reading<Vec<(String, String)>>,
 }
 
-/// What `/proc/cpuinfo` says.
+/// Facts from `/proc/cpuinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Such as `GenuineIntel`; empty where it is not said.
+    /// Such as `GenuineIntel`; empty if not reported.
     pub vendor: String,
     /// Such as `AMD EPYC 9354`.
     pub model: String,
-    /// The CPU says that it is a hypervisor's.
+    /// Whether the CPU reports that a hypervisor provides it.
     pub is_virtual: bool,
 }
 
@@ -52,11 +52,11 @@ pub struct Policy {
     pub driver: Reading<String>,
     /// Preference between energy and performance.
     pub preference: Reading<String>,
-    /// What the governor may go up to, in kHz.
+    /// Highest frequency that the governor may choose, in kHz.
     pub max_khz: Reading<i64>,
-    /// What the hardware can, in kHz.
+    /// Highest frequency of the hardware, in kHz.
     pub hardware_max_khz: Reading<i64>,
-    /// What it can without turbo, in kHz; drivers that know it say so.
+    /// Highest frequency without turbo, in kHz; only some drivers report it.
     pub base_khz: Reading<i64>,
 }
 
@@ -65,16 +65,16 @@ pub struct Policy {
 pub struct IdleState {
     /// Such as `C6`.
     pub name: String,
-    /// Time to leave it.
+    /// Time to leave it, in microseconds.
     pub exit_latency_us: i64,
-    /// CPUs that may enter it.
+    /// Number of CPUs that may enter it.
     pub enabled: usize,
-    /// CPUs that have it.
+    /// Number of CPUs that have it.
     pub cpus: usize,
 }
 
 impl Cpu {
-    /// Reads all of it.
+    /// Reads all settings of the CPUs.
     pub fn read(tree: &Tree) -> Self {
         Self {
             identity: identity(tree),
@@ -100,7 +100,7 @@ fn identity(tree: &Tree) -> Reading<Identity> {
     Ok(Identity { vendor: field("vendor_id"), model: field("model name"), is_virtual })
 }
 
-/// Of the first CPU the vendor, the model and the one flag that is looked at.
+/// Keeps the vendor, the model and the one flag that rules use, of the first CPU.
 fn kept_of_cpuinfo(text: &str) -> Option<String> {
     let mut kept = Vec::new();
     for line in text.lines().take_while(|line| !line.trim().is_empty()) {
@@ -185,7 +185,7 @@ fn idle(tree: &Tree) -> Reading<Vec<IdleState>> {
     Ok(states.into_values().collect())
 }
 
-/// The exit latency that was asked for on this CPU: 0 is no wish, `n/a` means that none at all is tolerated.
+/// The requested limit of the exit latency on this CPU: 0 means no limit, `n/a` means that no latency is tolerated.
 fn tolerated_us(tree: &Tree, cpu: &str) -> Reading<Option<i64>> {
     let path = format!("{CPUS}/{cpu}/power/pm_qos_resume_latency_us");
     match tree.read(&path) {

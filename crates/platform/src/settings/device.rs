@@ -1,4 +1,4 @@
-//! A block device: its queue, its interrupts, its place.
+//! A block device: its queue, its interrupts, its place in PCI.
 
 use super::answers::{Answers, Ask};
 use super::pci::Pci;
@@ -7,7 +7,7 @@ use crate::lack::{Lack, Reading};
 use crate::tree::{LARGE_FILE_BYTES_MAX, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of the folder `queue` that rules look at.
+/// Files of the folder `queue` that rules use.
 const QUEUE: [&str; 10] = [
     "add_random",
     "io_poll",
@@ -26,42 +26,43 @@ const QUEUE: [&str; 10] = [
 pub struct Device {
     /// Such as `nvme0n1`.
     pub name: String,
-    /// Its folder, without links.
+    /// Its folder below `/sys`, without links.
     pub path: String,
     queue: BTreeMap<&'static str, Reading<String>>,
-    /// Devices it is made of, as with dm and md.
+    /// Devices of which it consists, as with dm and md.
     pub parts: Reading<Vec<String>>,
     /// CPUs of each of its hardware queues.
     pub hardware_queues: Reading<Vec<String>>,
     /// Numbers of the interrupts of its queues.
     pub interrupt_numbers: Reading<Vec<String>>,
-    /// CPUs that each of them goes to.
+    /// The CPUs to which each of them is delivered.
     pub interrupts: Reading<Vec<BTreeSet<u64>>>,
-    /// Its place in PCI.
+    /// Its place in PCI; `None` if it has none.
     pub pci: Option<Pci>,
-    /// The NVMe controller's folder.
+    /// Folder of the NVMe controller; `None` for other devices.
     pub controller: Option<String>,
     /// Latency that its sleep may cost: a number of microseconds, `any` or `auto`.
     pub tolerance: Reading<String>,
-    /// What a SCSI or ATA disk says of its cache.
+    /// The cache type that a SCSI or ATA disk reports.
     pub scsi_cache: Reading<String>,
-    /// `auto` where the disk may be suspended when idle.
+    /// `auto` if the disk may be suspended when idle.
     pub runtime_power: Reading<String>,
-    /// Milliseconds after which that happens; negative for never.
+    /// Idle time in milliseconds before it is suspended; negative for never.
     pub suspend_delay_ms: Reading<i64>,
     /// How the SATA link saves power.
     pub sata_link_policy: Reading<String>,
-    /// Temperature, and where the drive begins to protect itself, in thousandths of a degree Celsius.
+    /// Temperature and warning temperature, in thousandths of a degree Celsius.
     pub temperature_mc: Reading<(i64, i64)>,
-    /// What it said when it was asked by commands.
+    /// Its answers to commands.
     pub answers: Reading<Answers>,
 }
 
 impl Device {
-    /// Reads the device of that name; a partition's disk in its place. What no file says is asked of it, where somebody can.
+    /// Reads the device of this name; for a partition, its disk. `asker`, if any, asks the drive for facts that no
+    /// file shows.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no such device.
     pub fn read(tree: &Tree, name: &str, asker: Option<&dyn Ask>) -> Reading<Self> {
         let mut path = tree.resolved(&format!("/sys/class/block/{name}"))?;
         if tree.read(&format!("{path}/partition")).is_ok() {
@@ -95,48 +96,48 @@ impl Device {
         })
     }
 
-    /// What a file of the folder `queue` says.
+    /// The text of a file in the folder `queue`.
     ///
     /// # Errors
-    /// Where it could not be read.
+    /// The file could not be read.
     pub fn queue(&self, file: &str) -> Reading<String> {
         let unread = || Err(Lack::absent(&format!("{}/queue/{file}", self.path)));
         self.queue.get(file).cloned().unwrap_or_else(unread)
     }
 
-    /// A number of the folder `queue`.
+    /// The number in a file of the folder `queue`.
     ///
     /// # Errors
-    /// Where it could not be read, or is none.
+    /// The file could not be read, or is not a number.
     pub fn queue_number(&self, file: &str) -> Reading<i64> {
         super::text::parsed_number(&format!("{}/queue/{file}", self.path), &self.queue(file)?)
     }
 
-    /// It turns. `false` where that is not said.
+    /// Whether it rotates; `false` if not reported.
     pub fn is_rotational(&self) -> bool {
         self.queue("rotational").is_ok_and(|text| text == "1")
     }
 
-    /// It is an NVMe namespace.
+    /// Whether it is an NVMe namespace.
     pub fn is_nvme(&self) -> bool {
         self.controller.is_some()
     }
 
-    /// It is a virtual disk of virtio.
+    /// Whether it is a virtio disk.
     pub fn is_virtio(&self) -> bool {
         self.path.split('/').any(|name| is_numbered(name, "virtio"))
     }
 
-    /// It is made of other devices.
+    /// Whether it consists of other devices.
     pub fn is_stacked(&self) -> bool {
         self.parts.as_ref().is_ok_and(|parts| !parts.is_empty())
     }
 }
 
-/// Names of the disks that are no memory and no images.
+/// Names of the disks, without memory disks, images and removable drives.
 ///
 /// # Errors
-/// Where they cannot be listed.
+/// They cannot be listed.
 pub fn disks(tree: &Tree) -> Reading<Vec<String>> {
     const BLOCK: &str = "/sys/class/block";
     let is_disk = |name: &str| !["loop", "ram", "zram", "fd", "sr"].iter().any(|prefix| is_numbered(name, prefix));
@@ -145,8 +146,8 @@ pub fn disks(tree: &Tree) -> Reading<Vec<String>> {
     Ok(names)
 }
 
-/// The folder of the controller behind a namespace. With several paths to it the disk is below a subsystem that lists its
-/// controllers; the first is taken.
+/// The folder of the controller of a namespace. With several paths the disk is below a subsystem that lists its
+/// controllers; the first of them is used.
 fn controller(tree: &Tree, path: &str) -> Option<String> {
     let above = tree.resolved(&format!("{path}/device")).ok()?;
     let name = above.rsplit('/').next()?;
@@ -167,7 +168,7 @@ fn parts(tree: &Tree, path: &str) -> Reading<Vec<String>> {
 fn hardware_queues(tree: &Tree, path: &str, controller: Option<&str>) -> Reading<Vec<String>> {
     let mut folder = format!("{path}/mq");
     if let (Err(Lack::Absent { .. }), Some(controller)) = (tree.resolved(&folder), controller) {
-        // With several paths each has a hidden disk such as nvme0c0n1, which has the queues.
+        // With several paths, each has a hidden disk such as nvme0c0n1, which has the queues.
         let hidden = tree.list(controller, |name| name.starts_with("nvme") && name.contains('c'))?;
         let Some(first) = hidden.names.first() else { return Err(Lack::absent(&folder)) };
         folder = format!("{controller}/{first}/mq");
@@ -176,7 +177,7 @@ fn hardware_queues(tree: &Tree, path: &str, controller: Option<&str>) -> Reading
     names.iter().map(|name| tree.read(&format!("{folder}/{name}/cpu_list"))).collect()
 }
 
-/// How the interrupts of the device's queues begin in `/proc/interrupts`.
+/// How the names of the device's queue interrupts begin in `/proc/interrupts`.
 fn interrupt_prefix(path: &str) -> Option<String> {
     let name = path.rsplit('/').find(|name| is_numbered(name, "nvme") || is_numbered(name, "virtio"))?;
     Some(if name.starts_with("nvme") { format!("{name}q") } else { format!("{name}-req.") })
@@ -187,7 +188,7 @@ fn queue_interrupt(line: &str) -> Option<(&str, &str)> {
     let (number, rest) = line.trim().split_once(':')?;
     let name = rest.split_whitespace().last()?;
     let is_nvme = name.strip_prefix("nvme").and_then(|rest| rest.split_once('q')).is_some_and(|(drive, queue)| {
-        // Queue 0 takes commands of administration.
+        // Queue 0 is for administrative commands.
         is_numbered(drive, "") && is_numbered(queue, "") && queue != "0"
     });
     let is_virtio = name.strip_prefix("virtio").and_then(|rest| rest.split_once("-req.")).is_some();
@@ -226,7 +227,7 @@ fn scsi_cache(tree: &Tree, path: &str) -> Reading<String> {
     tree.read(&format!("{folder}/{first}/cache_type"))
 }
 
-/// The SCSI host on the way to a disk, such as `host0`.
+/// The SCSI host in the path of a disk, such as `host0`; `None` if there is none.
 pub fn sata_host(path: &str) -> Option<&str> {
     path.split('/').find(|name| is_numbered(name, "host"))
 }

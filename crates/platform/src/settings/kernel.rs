@@ -1,10 +1,10 @@
-//! The kernel as a whole: command line, clock, memory, nodes, swap, the parameters of its drivers.
+//! The kernel as a whole: command line, clock, memory, nodes, swap, parameters of its drivers.
 
 use super::text::{chosen, is_numbered, number};
 use crate::lack::{Lack, Reading};
 use crate::tree::{FILE_BYTES_MAX, Tree};
 
-/// Parameters of the command line that rules look at; others are neither reported nor captured.
+/// Parameters of the command line that rules use; others are neither reported nor captured.
 const PARAMETERS: [&str; 25] = [
     "amd_pstate",
     "clocksource",
@@ -36,40 +36,40 @@ const PARAMETERS: [&str; 25] = [
 /// The kernel's own settings.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Parameters of the command line that matter here.
+    /// Parameters of the command line that rules use.
     pub command_line: Reading<Vec<String>>,
     /// Its release, such as `6.12.9`.
     pub release: Reading<String>,
-    /// What tells the time.
+    /// The clock source in use.
     pub clock: Reading<String>,
-    /// What else could.
+    /// The available clock sources.
     pub clocks: Reading<String>,
-    /// Whether huge pages are made without being asked for: `always`, `madvise` or `never`.
+    /// Whether huge pages are created without a request: `always`, `madvise` or `never`.
     pub huge_pages: Reading<String>,
-    /// Who waits for memory to be compacted for them.
+    /// Which allocations of huge pages wait for compaction.
     pub huge_pages_defrag: Reading<String>,
     /// Kinds of swap areas.
     pub swap: Reading<Vec<String>>,
-    /// Numbers of NUMA nodes with memory or CPUs.
+    /// Number of NUMA nodes with memory or CPUs.
     pub nodes: Reading<usize>,
-    /// Pages are unmapped to see who uses them.
+    /// NUMA balancing: not 0 if the kernel unmaps pages to observe which node uses them.
     pub numa_balancing: Reading<i64>,
     /// Policy for the power states of PCIe links.
     pub aspm_policy: Reading<String>,
-    /// Queues of NVMe drives that are polled.
+    /// Number of polled queues of NVMe drives.
     pub nvme_poll_queues: Reading<i64>,
-    /// Latency up to which NVMe drives may put themselves to sleep.
+    /// Latency up to which NVMe drives may enter power states by themselves, in microseconds.
     pub nvme_sleep_latency_us: Reading<i64>,
     /// Arrays of md that are being checked or rebuilt.
     pub array_work: Reading<Vec<String>>,
-    /// Maker of the machine, as firmware says it.
+    /// Maker of the machine, according to its firmware.
     pub maker: Reading<String>,
-    /// Kind of hypervisor, where one says so.
+    /// Kind of hypervisor, if reported.
     pub hypervisor: Reading<String>,
 }
 
 impl Kernel {
-    /// Reads all of it.
+    /// Reads all settings of the kernel.
     pub fn read(tree: &Tree) -> Self {
         let choice = |path: &str| tree.read(path).and_then(|text| chosen(path, &text));
         Self {
@@ -92,7 +92,7 @@ impl Kernel {
     }
 }
 
-/// The name of a parameter; the kernel takes `-` and `_` in it alike.
+/// The name of a parameter; the kernel treats `-` and `_` in it alike.
 fn parameter(word: &str) -> String {
     word.split('=').next().unwrap_or(word).replace('-', "_")
 }
@@ -106,8 +106,8 @@ fn command_line(tree: &Tree) -> Reading<Vec<String>> {
     Ok(words(&text))
 }
 
-/// The words of a command line as the kernel parts them (`next_arg`, lib/cmdline.c): not at spaces between quotes. Quotes
-/// around a value without spaces say nothing, and are left out.
+/// The words of a command line as the kernel splits them (`next_arg`, lib/cmdline.c): not at spaces between quotes.
+/// Quotes around a value without spaces have no effect and are removed.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut is_quoted) = (String::new(), false);
@@ -126,7 +126,7 @@ fn words(text: &str) -> Vec<String> {
             word.push(letter);
         }
     }
-    // A quote that is not closed goes on to the end.
+    // An unclosed quote extends to the end.
     if !word.trim().is_empty() {
         words.push(word.trim_end().to_owned());
     }
@@ -134,7 +134,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn swap(tree: &Tree) -> Reading<Vec<String>> {
-    // Names of swap files may be those of people: the kind of each is kept, and its name only where it is memory.
+    // Names of swap files may contain people's names: the kind of each is kept, and its name only if it is in memory.
     let keep = |text: &str| {
         let line = |line: &str| {
             let mut words = line.split_whitespace();
@@ -153,7 +153,7 @@ fn swap(tree: &Tree) -> Reading<Vec<String>> {
     Ok(text.lines().skip(1).filter_map(kind).collect())
 }
 
-/// Whether the tree has what every machine has.
+/// Whether the tree has the files that every machine has.
 fn is_machine(tree: &Tree) -> bool {
     tree.list("/sys/devices/system", |name| name == "cpu").is_ok_and(|found| !found.names.is_empty())
 }
@@ -161,7 +161,7 @@ fn is_machine(tree: &Tree) -> bool {
 fn nodes(tree: &Tree) -> Reading<usize> {
     match tree.list_for_names("/sys/devices/system/node", |name| is_numbered(name, "node")) {
         Ok(listing) => Ok(listing.names.len().max(1)),
-        // A kernel without NUMA; but in a tree that has nothing of a machine's nothing is known.
+        // A kernel without NUMA; a tree without any file of a machine says nothing.
         Err(lack @ Lack::Absent { .. }) => {
             if is_machine(tree) {
                 Ok(1)
@@ -176,7 +176,7 @@ fn nodes(tree: &Tree) -> Reading<usize> {
 fn array_work(tree: &Tree) -> Reading<Vec<String>> {
     let listing = match tree.list("/sys/class/block", |name| is_numbered(name, "md")) {
         Ok(listing) => listing,
-        // A machine without block devices; but in a tree that has nothing of a machine's nothing is known.
+        // A machine without block devices; a tree without any file of a machine says nothing.
         Err(lack @ Lack::Absent { .. }) => {
             return if is_machine(tree) { Ok(Vec::new()) } else { Err(lack) };
         }

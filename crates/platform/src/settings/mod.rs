@@ -1,4 +1,4 @@
-//! What is read, in plain structs: no judgement here.
+//! The settings as they are read, in plain structs: no judgement here.
 
 pub mod activity;
 pub mod answers;

@@ -1,4 +1,4 @@
-//! Where a device sits in the PCI tree, and how its link runs.
+//! The place of a device in the PCI tree, and the state of its link.
 
 use super::text::number;
 use crate::lack::{Lack, Reading, shown};
@@ -7,24 +7,24 @@ use crate::tree::Tree;
 /// Power states of a link, as its folder names them.
 pub const LINK_STATES: [&str; 6] = ["l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm", "l1_1_pcipm", "l1_2_pcipm"];
 
-/// A device of PCI, and the ports between it and the CPU.
+/// A PCI device, and the bridges between it and the CPU.
 #[derive(Clone, Debug)]
 pub struct Pci {
     /// Such as `0000:01:00.0`.
     pub address: String,
-    /// Its folder.
+    /// Its folder below `/sys`.
     pub path: String,
     /// Bridges from the root port down to the device.
     pub bridges: Vec<Bridge>,
-    /// Width and speed of the link now, and at best.
+    /// Width and speed of the link, now and at most.
     pub link: Link,
-    /// Power states that the kernel may let the link enter, with whether it does.
+    /// Power states that the link supports, and whether the kernel allows each (1) or not (0).
     pub link_states: Vec<(&'static str, Reading<i64>)>,
-    /// The node it is attached to; negative where none is known.
+    /// The NUMA node to which it is attached; negative if not known.
     pub node: Reading<i64>,
     /// CPUs of that node.
     pub local_cpus: Reading<String>,
-    /// How its DMA is translated: `DMA`, `DMA-FQ` or `identity`.
+    /// How the IOMMU translates its DMA: `DMA`, `DMA-FQ` or `identity`.
     pub translation: Reading<String>,
 }
 
@@ -39,20 +39,20 @@ pub struct Bridge {
     pub link: Link,
 }
 
-/// A link of PCI Express.
+/// A PCI Express link.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// Lanes in use.
     pub width: Reading<i64>,
-    /// Lanes it has.
+    /// Number of lanes at most.
     pub max_width: Reading<i64>,
-    /// Speed now, in GT/s for each lane.
+    /// Present speed, in GT/s for each lane.
     pub speed_gts: Reading<f64>,
-    /// Speed at best, in GT/s for each lane.
+    /// Highest speed, in GT/s for each lane.
     pub max_speed_gts: Reading<f64>,
 }
 
-/// A name such as `0000:01:00.0`, also with the longer domains of Intel's VMD.
+/// Whether a name is an address such as `0000:01:00.0`, also with the longer domains of Intel's VMD.
 pub fn is_address(name: &str) -> bool {
     let Some((rest, function)) = name.rsplit_once('.') else { return false };
     let parts: Vec<&str> = rest.split(':').collect();
@@ -61,7 +61,7 @@ pub fn is_address(name: &str) -> bool {
 }
 
 impl Pci {
-    /// The PCI device nearest to the end of a path below `/sys/devices`.
+    /// The last PCI device in a path below `/sys/devices`; `None` if there is none.
     pub fn read(tree: &Tree, path: &str) -> Option<Self> {
         let names: Vec<&str> = path.split('/').collect();
         let last = names.iter().rposition(|name| is_address(name))?;

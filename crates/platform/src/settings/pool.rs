@@ -1,4 +1,4 @@
-//! A pool of Forebay's, as its configuration says, and what the kernel says of its members.
+//! A Forebay pool according to its configuration, and the kernel's settings of its members.
 
 use super::text::{number, parsed_number};
 use crate::lack::{Lack, Reading};
@@ -8,51 +8,51 @@ use crate::tree::Tree;
 /// A pool.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
-    /// Its fast devices; more than one are a mirror.
+    /// Its fast devices; several form a mirror.
     pub fast: Vec<Member>,
     /// Its capacity devices.
     pub capacity: Vec<Member>,
-    /// What the server may hold in memory.
+    /// The server's memory limit, in bytes.
     pub memory_limit_bytes: u64,
-    /// What rules ask that nobody can answer without evidence: class and condition.
+    /// Conditions of rules that no source of evidence answers: class and condition.
     pub unanswered: Vec<(String, String)>,
 }
 
 /// A device of a pool.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// As the configuration names it.
+    /// The target in the configuration.
     pub target: String,
-    /// Its size.
+    /// Its size, in bytes.
     pub size_bytes: Reading<u64>,
-    /// The unit in which it is written and freed, where the configuration says.
+    /// The unit in which it is written and freed, in bytes; `None` if not configured.
     pub band_bytes: Option<u64>,
-    /// What the kernel says of it; not of what is no block device.
+    /// The kernel's settings; an error if it is not a block device.
     pub queue: Reading<MemberQueue>,
 }
 
-/// What the kernel says of a member.
+/// The kernel's settings of a member.
 #[derive(Clone, Debug)]
 pub struct MemberQueue {
-    /// The size that its writes are best multiples of; 0 where it does not say.
+    /// The size of which its writes should be multiples, in bytes; 0 if not reported.
     pub optimal_bytes: Reading<i64>,
     /// `none`, `host-aware` or `host-managed`.
     pub zoned: Reading<String>,
-    /// Streams by which it keeps data apart (flexible data placement); 0 where it has none.
+    /// Number of streams by which it separates data (flexible data placement); 0 if it has none.
     pub write_streams: Reading<i64>,
     /// `write back` or `write through`.
     pub write_cache: Reading<String>,
 }
 
 impl MemberQueue {
-    /// Reads what the kernel says of a block device such as `nvme0n1`.
+    /// Reads the kernel's settings of a block device such as `nvme0n1`.
     ///
     /// # Errors
-    /// Where there is none of this name.
+    /// There is no device of this name.
     pub fn read(tree: &Tree, name: &str) -> Reading<Self> {
         let device = Device::read(tree, name, None)?;
         let at = |file: &str| format!("{}/queue/{file}", device.path);
-        // Kernels before 6.16 know no streams.
+        // Kernels before 6.16 have no streams.
         let write_streams = match number(tree, &at("max_write_streams")) {
             Err(Lack::Absent { .. }) => Ok(0),
             other => other,
@@ -65,10 +65,10 @@ impl MemberQueue {
         })
     }
 
-    /// Size of a block device, a partition's where it is one.
+    /// Size in bytes of a block device or a partition.
     ///
     /// # Errors
-    /// Where there is none of this name.
+    /// There is no device of this name.
     pub fn size_bytes(tree: &Tree, name: &str) -> Reading<u64> {
         let path = format!("/sys/class/block/{name}/size");
         let sectors = parsed_number(&path, &tree.read(&path)?)?;

@@ -1,26 +1,26 @@
-//! Where power comes from, and who saves it.
+//! Power supply, and programs that save power.
 
 use super::text::number;
 use crate::lack::{Lack, Reading};
 use crate::tree::Tree;
 
-/// Power of the machine.
+/// Power settings of the machine.
 #[derive(Clone, Debug)]
 pub struct Power {
-    /// Whether a battery of the machine is there, and whether it is being emptied.
+    /// `None` if the machine has no battery; otherwise whether it is discharging.
     pub battery: Reading<Option<bool>>,
     /// The firmware's profile.
     pub profile: Reading<String>,
-    /// Seconds after which idle USB devices are suspended; negative for never.
+    /// Idle time in seconds before USB devices are suspended; negative for never.
     pub usb_autosuspend_s: Reading<i64>,
-    /// Where the unit that every sleep goes through leads to.
+    /// Target of the link of the systemd unit through which every sleep passes.
     pub sleep_target: Reading<String>,
-    /// Kinds of sleep that the kernel offers.
+    /// Kinds of sleep that the kernel supports.
     pub sleep_states: Reading<String>,
 }
 
 impl Power {
-    /// Reads all of it.
+    /// Reads all power settings.
     pub fn read(tree: &Tree) -> Self {
         Self {
             battery: battery(tree),
@@ -42,7 +42,7 @@ fn battery(tree: &Tree) -> Reading<Option<bool>> {
     let mut is_emptied = None;
     for name in listing.names {
         let at = |file: &str| tree.read(&format!("{SUPPLIES}/{name}/{file}"));
-        // Batteries of mice and keyboards say "Device".
+        // Batteries of mice and keyboards have the scope "Device".
         let is_of_machine = at("scope").map_or(true, |scope| scope != "Device");
         if at("type").is_ok_and(|kind| kind == "Battery") && is_of_machine {
             let is_this = at("status").is_ok_and(|status| status == "Discharging");

@@ -1,10 +1,10 @@
-//! Programs in the background, of those that are known to disturb measurements.
+//! Background programs that are known to disturb measurements.
 
 use crate::lack::{Lack, Reading};
 use crate::tree::{FILE_BYTES_MAX, Tree};
 use std::collections::BTreeSet;
 
-/// Processes by their short names (15 characters in the kernel) that read or index what lies on disks.
+/// Processes that read or index files, by their short names (15 characters in the kernel).
 pub const SCANNERS: [(&str, &str); 18] = [
     ("updatedb", "lists all files for locate"),
     ("updatedb.plocat", "lists all files for locate"),
@@ -25,9 +25,9 @@ pub const SCANNERS: [(&str, &str); 18] = [
     ("btrfs-cleaner_", "balances file systems"),
     ("smartd", "reads the counters of drives"),
 ];
-/// Daemons that set what other rules ask for, and may set it back.
+/// Daemons that set the same settings as other rules, and may change them back.
 pub const TUNERS: [&str; 6] = ["tuned", "power-profiles-", "thermald", "auto-cpufreq", "tlp-pd", "laptop_mode"];
-/// The daemon that moves interrupts.
+/// The daemon that distributes interrupts.
 pub const BALANCER: &str = "irqbalance";
 /// Timers and daily jobs that read, trim or check disks.
 pub const SCHEDULED: [&str; 17] = [
@@ -49,7 +49,7 @@ pub const SCHEDULED: [&str; 17] = [
     "xfs_scrub_all.timer",
     "dailyaidecheck.timer",
 ];
-/// Where these lie.
+/// Folders of timers and daily jobs.
 const SCHEDULES: [&str; 4] = [
     "/etc/systemd/system/timers.target.wants",
     "/usr/lib/systemd/system/timers.target.wants",
@@ -57,14 +57,14 @@ const SCHEDULES: [&str; 4] = [
     "/etc/cron.daily",
 ];
 
-/// What goes on beside the load.
+/// Programs that run besides the load.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Names of running processes, of those in the lists above.
+    /// Names of running processes that are in the lists above.
     pub running: Reading<BTreeSet<String>>,
-    /// All processes were looked at.
+    /// Whether all processes were examined.
     pub is_whole: bool,
-    /// Names of timers and daily jobs, of those in the list above.
+    /// Names of timers and daily jobs that are in the list above.
     pub scheduled: Reading<BTreeSet<String>>,
 }
 
@@ -72,14 +72,14 @@ fn is_listed(name: &str) -> bool {
     name == BALANCER || TUNERS.contains(&name) || SCANNERS.iter().any(|(known, _)| *known == name)
 }
 
-/// Names of running services that set what others have set.
+/// Names of running services that change settings back.
 pub fn meddlers(tree: &Tree) -> Vec<String> {
     let is_one = |name: &String| name == BALANCER || TUNERS.contains(&name.as_str());
     Services::read(tree).running.unwrap_or_default().into_iter().filter(is_one).collect()
 }
 
 impl Services {
-    /// Reads all of it.
+    /// Reads the names of all such programs.
     pub fn read(tree: &Tree) -> Self {
         let (running, is_whole) = match running(tree) {
             Ok((names, is_whole)) => (Ok(names), is_whole),
@@ -92,7 +92,7 @@ impl Services {
 fn running(tree: &Tree) -> Reading<(BTreeSet<String>, bool)> {
     let listing = tree.list("/proc", |name| name.bytes().all(|byte| byte.is_ascii_digit()))?;
     let keep = |text: &str| is_listed(text.trim()).then(|| text.trim().to_owned());
-    // Those that have ended meanwhile are gone.
+    // Processes that have ended meanwhile are left out.
     let name = |process: &String| tree.read_kept(&format!("/proc/{process}/comm"), FILE_BYTES_MAX, keep).ok();
     Ok((listing.names.iter().filter_map(name).collect(), listing.is_whole))
 }

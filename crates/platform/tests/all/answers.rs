@@ -1,4 +1,5 @@
-//! What drives say only when they are asked by a command: judged, captured, and read from what somebody else captured.
+//! Facts that drives report only when a command asks for them: judged, captured, and read from another machine's
+//! capture.
 
 use crate::support::*;
 use forebay_platform::answers::{Answer, Answers, Ask, FOLDER, Health, PowerState, Stop, Transition};
@@ -6,7 +7,7 @@ use forebay_platform::{Machine, Tree, Wanted, audit, capture};
 use std::cell::RefCell;
 use std::fs;
 
-/// A drive that answers, and whom it was.
+/// A drive that answers, and the names that were asked.
 struct Drive(Answers, RefCell<Vec<String>>);
 
 impl Drive {
@@ -41,7 +42,7 @@ fn disk() -> Small {
     ])
 }
 
-/// What a rule says of a drive that answers so.
+/// The verdict and the text of a rule about a drive with these answers.
 fn of(small: &Small, device: &str, answers: Answers, rule: &str) -> (String, String) {
     let drive = Drive::new(answers);
     let machine = Machine::read_asking(&small.tree(), Wanted::Device(device), Some(&drive)).unwrap();
@@ -66,7 +67,7 @@ fn wear_is_judged_from_its_worst_side() {
         (Health { spare_percent: Some((9, 10)), ..healthy() }, "safety", "9 %, below its threshold of 10 %"),
         (Health { spare_percent: Some((10, 10)), ..healthy() }, "good", "10 %"),
         (Health { media_errors: Some(3), ..healthy() }, "note", "3 errors"),
-        // Heat is the rule temperature's.
+        // Heat belongs to the rule temperature.
         (Health { critical_warning_bits: 0b10, ..healthy() }, "good", "0 %"),
         (Health { critical_warning_bits: 0b1000, ..healthy() }, "safety", "takes no writes"),
         (
@@ -105,14 +106,14 @@ fn sleep_is_what_the_drive_does_not_what_it_may() {
         (&*verdict, &*said),
         ("costs-latency", "it puts itself to sleep: after 50 ms in state 2, and takes 5 ms to leave it")
     );
-    // States that it has not, and states in which it works, are no sleep.
+    // States that it does not have, and operational states, are not sleep.
     for to in [0, 1, 7] {
         assert_eq!(of(&small, "nvme0n1", answers(0, &[Transition { to, ..nap }]), "drive-sleep").0, "good", "{to}");
     }
     assert_eq!(of(&small, "nvme0n1", answers(0, &[]), "drive-sleep").0, "good");
     assert_eq!(verdict_of(&small, "drive-sleep"), "costs-latency", "what it does is not known");
     assert_eq!(verdict_of(&small, "power-state"), "unknown");
-    // What the kernel forbids, the firmware may have switched on all the same.
+    // The firmware may have enabled it, even if the kernel forbids it.
     small.put("/sys/devices/pci0/nvme/nvme0/power/pm_qos_latency_tolerance_us", "0");
     assert_eq!(verdict_of(&small, "drive-sleep"), "good");
     assert_eq!(of(&small, "nvme0n1", answers(0, &[nap]), "drive-sleep").0, "costs-latency");
@@ -153,7 +154,7 @@ fn what_was_answered_is_captured_and_read_again() {
     let again = Machine::read(&Tree::open(&to.path("/tree")).unwrap(), Wanted::Device("nvme0n1")).unwrap();
     assert_eq!(machine.devices[0].answers, again.devices[0].answers);
     assert_eq!(again.devices[0].answers.as_ref().unwrap(), &drive.0);
-    // A machine's own root has no such file, whatever lies there.
+    // A machine's own root has no such file; one that is there is not read.
     let own = Machine::read(&Tree::open("/".as_ref()).unwrap(), Wanted::All).unwrap();
     assert!(own.devices.iter().all(|device| device.answers.is_err()));
 }

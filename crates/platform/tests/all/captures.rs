@@ -1,4 +1,4 @@
-//! What is captured reads as what it was captured of, and says nothing that was not asked for.
+//! A capture reads like the original tree, and contains nothing that was not requested.
 
 use crate::support::*;
 use forebay_platform::{Machine, Tree, Wanted, audit, capture, text};
@@ -23,7 +23,7 @@ fn a_capture_gives_the_same_report() {
         let original = report_of(&shipped(name), Wanted::Device(device));
         let copy = report_of(&first.path("/tree"), Wanted::Device(device));
         assert_eq!(text(&original), text(&copy), "{name}");
-        // And a capture of the capture is the same.
+        // A capture of the capture is the same.
         let (second, again) = captured(&first.path("/tree"));
         assert_eq!(files, again, "{name}");
         assert_eq!(text(&copy), text(&report_of(&second.path("/tree"), Wanted::Device(device))), "{name}");
@@ -39,7 +39,7 @@ fn this_machine_can_be_captured() {
     let copy = Tree::open(&small.path("/tree")).unwrap();
     let again = Machine::read(&copy, Wanted::All).unwrap();
     assert_eq!(machine.devices.len(), again.devices.len());
-    // Programs come and go, and temperatures change; the rest is the same.
+    // Programs come and go, and temperatures change; everything else is the same.
     let names = |machine: &Machine| {
         let report = audit(machine);
         report.findings.iter().map(|entry| (entry.name, entry.finding.what.clone())).collect::<Vec<_>>()
@@ -93,7 +93,7 @@ fn a_folder_that_holds_something_is_refused() {
     capture(&tree, &small.path("/empty")).unwrap();
 }
 
-/// What it says is what a virtual machine says.
+/// The capture of a virtual machine is recognised as that of a virtual machine.
 #[test]
 fn the_captured_virtual_machine_knows_what_it_is() {
     let report = shipped_report("vm-captured", "vda");

@@ -1,4 +1,5 @@
-//! Settings that are changed and put back: on trees of all kinds, with a crash after every step, and where somebody means harm.
+//! Settings that are changed and restored: on trees of all kinds, with a crash after every step, and against
+//! malicious trees.
 
 use crate::support::*;
 use forebay_platform::change::{Plan, Profile, Record, SETTINGS, Side, Step, Store, StoreError, boot_id, put, verify};
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 const QUEUE: &str = "/sys/devices/pci0000:00/0000:00:01.0/nvme/nvme0/nvme0n1/queue";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Files of a machine with a drive, with texts that each may have.
+/// Files of a machine with a drive, with the texts that each may have.
 const FILES: [(&str, &[&str]); 24] = [
     ("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", &["powersave\n", "performance\n", "schedutil"]),
     ("/sys/devices/system/cpu/cpufreq/policy4/scaling_governor", &["powersave\n", "ondemand\n"]),
@@ -50,7 +51,7 @@ const FILES: [(&str, &[&str]); 24] = [
     ("/sys/devices/system/cpu/cpufreq/policy4/scaling_max_freq", &["3100000\n"]),
 ];
 
-/// A tree with those files for which a choice is given.
+/// A tree with those files for which a text is chosen.
 fn tree_of(choices: &[Option<usize>]) -> Small {
     let small = Small::new(&[
         ("/sys/class/block/nvme0n1", "->../../devices/pci0000:00/0000:00:01.0/nvme/nvme0/nvme0n1"),
@@ -67,7 +68,7 @@ fn tree_of(choices: &[Option<usize>]) -> Small {
     small
 }
 
-/// Every file below a folder, byte for byte, and every link.
+/// The content of every file and the target of every link below a folder.
 fn all_of(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -103,8 +104,8 @@ fn said<'a>(plan: &'a Plan, name: &str) -> Option<&'a Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// A crash after each step of applying, in the middle of a write, after each step of restoring, and before the record is
-    /// taken away: what is put back is the old tree, byte for byte.
+    /// A crash after each step of applying, in the middle of a write, after each step of restoring, and before the
+    /// record is removed: the restored tree is the old one, byte for byte.
     #[test]
     fn what_was_changed_is_put_back_exactly(
         choices in proptest::collection::vec(proptest::option::weighted(0.85, 0_usize..3), FILES.len()),
@@ -122,7 +123,7 @@ proptest! {
             {
                 let store = Store::open(state.path()).unwrap();
                 prop_assert!(store.load().unwrap().is_none());
-                // What a crash between the two names of a record leaves behind.
+                // A file that a crash between writing and renaming a record leaves behind.
                 fs::write(state.path().join("settings.json.new"), "half a rec").unwrap();
                 store.save(&record_of(&tree, &plan)).unwrap();
                 for step in &steps[..crash] {
@@ -140,7 +141,7 @@ proptest! {
                 for step in &record.steps[..second] {
                     put(&tree, step, Side::Before).unwrap();
                 }
-                // Here it is killed again, each time one step later.
+                // Here the restoring process is killed again, each time one step later.
             }
             let store = Store::open(state.path()).unwrap();
             prop_assert_eq!(&all_of(small.folder.path()), &before);
@@ -149,7 +150,7 @@ proptest! {
         }
     }
 
-    /// What is applied as a whole is what the plan said, and a second plan has nothing left to do.
+    /// A plan that is applied whole has the values of the plan, and a second plan has nothing to change.
     #[test]
     fn what_was_applied_has_held_and_is_not_wanted_again(
         choices in proptest::collection::vec(proptest::option::weighted(0.85, 0_usize..3), FILES.len()),
@@ -168,7 +169,7 @@ proptest! {
 #[test]
 fn profiles_hold_one_another_and_settings_have_rules() {
     for setting in SETTINGS {
-        // The guide's fixed frequencies are what the rule of the base frequency is about.
+        // The guide's fixed frequencies belong to the rule about the base frequency.
         let rule = if setting.name.starts_with("fixed-") { "base-frequency" } else { setting.name };
         assert!(RULES.iter().any(|known| known.name == rule), "{}", setting.name);
         for text in [setting.what, setting.cost, setting.source, setting.price] {
@@ -192,13 +193,13 @@ fn what_the_kernel_moves_along_is_put_back_too() {
     let scheduler = said(&plan, "scheduler").unwrap();
     put(&tree, scheduler, Side::After).unwrap();
     assert_eq!(tree.read(&format!("{QUEUE}/scheduler")).unwrap(), "[none] mq-deadline kyber");
-    // As the kernel does with a new scheduler.
+    // As the kernel does for a new scheduler.
     fs::write(small.path(&format!("{QUEUE}/nr_requests")), "1023\n").unwrap();
     assert!(!put(&tree, requests, Side::After).unwrap().is_written);
     let done = put(&tree, requests, Side::Before).unwrap();
     assert_eq!((done.found.as_str(), done.is_written), ("1023", true));
     assert_eq!(tree.read(&format!("{QUEUE}/nr_requests")).unwrap(), "256");
-    // A scheduler that is chosen again has its own settings again, and none has a folder of them meanwhile.
+    // A scheduler that is selected again has its own settings again, and meanwhile `none` has no folder for them.
     let tunable = plan.steps.iter().find(|step| step.path.ends_with("iosched/read_expire")).unwrap();
     fs::remove_file(small.path(&tunable.path)).unwrap();
     assert!(!put(&tree, tunable, Side::After).unwrap().is_written);
@@ -209,7 +210,7 @@ fn what_the_kernel_moves_along_is_put_back_too() {
 
 #[test]
 fn regression_a_length_that_suffices_is_not_written_again_with_another_scheduler() {
-    // null_blk holds 64 requests without a scheduler, and refuses the 77 that it had with one.
+    // null_blk has 64 requests without a scheduler, and refuses the 77 that it had with one.
     let small = tree_of(&[Some(0); FILES.len()]);
     small.put(&format!("{QUEUE}/nr_requests"), "77\n");
     let plan = plan_of(Profile::Measure, &small.tree());
@@ -219,7 +220,7 @@ fn regression_a_length_that_suffices_is_not_written_again_with_another_scheduler
     assert_eq!(said(&plan, "write-throttling").unwrap().to.as_deref(), Some("0"), "the kernel turns it on again");
 }
 
-/// A group of CPUs that is offline, whose files cannot be read, left the governor of all others as it was.
+/// An offline group of CPUs, whose files cannot be read, prevented the governor of all others from being changed.
 #[test]
 fn regression_one_policy_that_cannot_be_read_keeps_no_other_from_being_changed() {
     let small = tree_of(&[Some(0); FILES.len()]);
@@ -229,7 +230,7 @@ fn regression_one_policy_that_cannot_be_read_keeps_no_other_from_being_changed()
     assert!(plan.left.iter().any(|left| left.name == "governor" && left.why.contains("policy0")), "{:?}", plan.left);
 }
 
-/// A record was written that was longer than what is read of one: nothing could be put back.
+/// The store wrote a record longer than it could read: nothing could be restored.
 #[test]
 fn regression_a_record_that_could_not_be_read_is_not_written() {
     let small = tree_of(&[Some(0); FILES.len()]);
@@ -257,17 +258,17 @@ fn values_that_are_not_known_or_not_offered_are_left_alone() {
     for name in ["scheduler", "entropy"] {
         assert!(said(&plan, name).is_none(), "{name}");
     }
-    // One group of CPUs keeps no other from being changed.
+    // One group of CPUs does not prevent the others from being changed.
     let governors: Vec<&Step> =
         plan.steps.iter().filter(|step| step.setting == "governor" && step.is_change()).collect();
     assert!(governors.len() == 1 && governors[0].path.contains("/policy4/"), "{governors:?}");
     assert!(plan.left.iter().filter(|left| left.name == "turbo").count() <= 1);
-    // A disk that turns keeps its scheduler.
+    // A rotating disk keeps its scheduler.
     choices[9] = Some(0);
     choices[16] = Some(1);
     let turning = plan_of(Profile::Measure, &tree_of(&choices).tree());
     assert!(said(&turning, "scheduler").is_none() && said(&turning, "statistics").is_some());
-    // Without a device its settings are said to be nobody's.
+    // Without a device, the settings of devices are left out, with that reason.
     let alone = Plan::of(Profile::Measure, &small.tree(), None);
     assert!(alone.left.iter().any(|left| left.name == "merges" && left.why.contains("no device was named")));
 }

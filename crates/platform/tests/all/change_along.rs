@@ -1,4 +1,4 @@
-//! What the kernel changes along with a setting, played by hand, is put back byte for byte.
+//! Files that the kernel changes along with a setting, imitated by the test, are restored byte for byte.
 
 use crate::support::*;
 use forebay_platform::change::{Plan, Profile, SETTINGS, Side, Step, put, put_back};
@@ -22,7 +22,7 @@ fn with(files: &[(&str, &str)]) -> Small {
     small
 }
 
-/// They were not recorded, and a governor that is chosen again begins with its own.
+/// They were not recorded, and a governor that is selected again begins with its defaults.
 #[test]
 fn regression_tunables_of_a_governor_are_put_back() {
     let files = [
@@ -41,7 +41,7 @@ fn regression_tunables_of_a_governor_are_put_back() {
         put(&tree, step, Side::After).unwrap();
     }
     assert_eq!(said(&small, "cpufreq/policy0/scaling_governor"), "performance\n");
-    // As the kernel does: the folder goes with its governor, and comes again with that one's own values.
+    // As the kernel does: the folder disappears with its governor, and returns with the governor's default values.
     let folder = small.path(&format!("{CPU}/cpufreq/policy0/ondemand"));
     fs::remove_dir_all(&folder).unwrap();
     small.put(&format!("{CPU}/cpufreq/policy1/scaling_setspeed"), "<unsupported>\n");
@@ -61,7 +61,7 @@ fn regression_tunables_of_a_governor_are_put_back() {
     }
 }
 
-/// Turbo off lowers the least performance, and on AMD sets each policy's own files: neither was recorded.
+/// Disabling turbo lowers the minimum performance, and on AMD sets each policy's own files: neither was recorded.
 #[test]
 fn regression_what_turbo_takes_along_is_put_back() {
     for (files, moved) in [
@@ -123,11 +123,11 @@ fn a_fixed_frequency_is_one_that_there_is() {
     assert_eq!(fixed(&small, "fixed-2.3-GHz"), (bounds("2300000"), String::new()));
     let (none, why) = fixed(&small, "fixed-3.0-GHz");
     assert!(none.is_empty() && why.contains("3.0 GHz is not between 0.8 GHz and 2.6 GHz"), "{why}");
-    // A list of the hardware's own: the nearest, where one is near.
+    // The hardware's own list: the nearest value, if one is near enough.
     small.put(&format!("{CPU}/cpufreq/policy0/scaling_available_frequencies"), "3001000 2900000 2200000 \n");
     assert_eq!(fixed(&small, "fixed-3.0-GHz"), (bounds("3001000"), String::new()));
     assert!(fixed(&small, "fixed-2.3-GHz").1.contains("2.3 GHz is not among 3001000"));
-    // No profile has them.
+    // No profile includes them.
     assert!(SETTINGS.iter().filter(|setting| setting.is_alternative()).all(|setting| setting.profile.is_none()));
 }
 

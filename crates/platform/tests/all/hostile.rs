@@ -1,4 +1,5 @@
-//! Trees that mean harm: nothing outside the root is read, nothing is opened that could block, everything is bounded.
+//! Malicious trees: nothing outside the root is read, nothing that could block is opened, and all amounts are
+//! bounded.
 
 use crate::support::*;
 use forebay_platform::{Lack, Machine, Tree, Wanted, audit, capture, text};
@@ -26,7 +27,7 @@ fn links_never_lead_out() {
         ("/a/from-root", "->/b/file"),
         ("/b/file", "inside\n"),
     ]);
-    // A link whose way leads out and in again.
+    // A link whose path leads outside and back inside.
     let name = small.folder.path().file_name().unwrap().to_str().unwrap().to_owned();
     small.put("/a/out-and-in", &format!("->../../{name}/b/file"));
     let tree = small.tree();
@@ -71,7 +72,7 @@ fn what_is_no_file_is_not_opened() {
     }
     assert!(why(tree.read("/folder")).contains("a directory"));
     assert!(tree.list("/folder/x", |_| true).is_err());
-    // A device of the real system, if it comes to that.
+    // A device of the real system, if the check fails.
     let real = Tree::open("/".as_ref()).unwrap();
     assert!(why(real.read("/dev/zero")).contains("neither a file nor a directory"));
 }
@@ -149,7 +150,7 @@ fn what_may_not_be_read_is_said_to_be_unreadable() {
     fs::set_permissions(small.path(SCHEDULER), PermissionsExt::from_mode(0o000)).unwrap();
     fs::set_permissions(small.path("/closed"), PermissionsExt::from_mode(0o000)).unwrap();
     let tree = small.tree();
-    // Root reads all the same.
+    // Root can read it all the same.
     if fs::read(small.path(SCHEDULER)).is_err() {
         assert!(why(tree.read(SCHEDULER)).contains("no permission"));
         assert!(why(tree.read("/closed/file")).contains("no permission"));

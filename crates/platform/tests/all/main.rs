@@ -1,6 +1,6 @@
-//! The audit: one program, so that what its tests share is built once.
+//! The audit: one program, so that the code its tests share is built once.
 #![forbid(unsafe_code)]
-// Here a panic is the finding.
+// In tests a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod answers;

@@ -1,4 +1,4 @@
-//! What a ladder has measured stands beside an audit of the same machine, and of no other.
+//! Measurements of a ladder are shown beside an audit of the same machine, and of no other.
 
 use crate::support::*;
 use forebay_platform::{Fingerprint, Measured, Place, text};
@@ -72,7 +72,7 @@ fn another_machines_ladder_is_refused() {
         assert!(why.contains("measured on another machine or kernel") && why.contains("6.12.9"), "{why}");
     }
     assert!(read(&Value::Null).unwrap_err().to_string().contains("a model's"));
-    // What neither says does not make them alike.
+    // Facts missing in both fingerprints do not make the machines alike.
     let nobody = Measured::read(&ladder(&json!(Fingerprint::default())).to_string(), &Fingerprint::default());
     assert!(nobody.is_err());
     for text in ["", "{}", "[]", "{\"result\": {\"experiment\": \"check\", \"confidence_percent\": 95, \"rungs\": []}}"]

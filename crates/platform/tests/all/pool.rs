@@ -1,4 +1,4 @@
-//! Rules for a pool: each where it finds something, and where it does not.
+//! Rules about a pool: for each, a pool with a finding and one without.
 
 use crate::support::*;
 use forebay_platform::pool::{Member, MemberQueue, POOL_RULES, Pool};
@@ -19,7 +19,7 @@ fn member(target: &str, size_bytes: u64, queue: MemberQueue) -> Member {
     Member { target: target.to_owned(), size_bytes: Ok(size_bytes), band_bytes: None, queue: Ok(queue) }
 }
 
-/// A pool in which nothing is found.
+/// A pool without findings.
 fn sound() -> Pool {
     Pool {
         fast: vec![member("/dev/nvme0n1", TIB, queue("write through", 0))],
@@ -34,7 +34,7 @@ fn outcome(pool: &Pool, rule: &str) -> Reading<Outcome> {
     (rule.judge)(pool)
 }
 
-/// The severity of what a rule finds, and what it says.
+/// The severity and the text of a rule's finding.
 fn found(pool: &Pool, rule: &str) -> (Severity, String) {
     match outcome(pool, rule) {
         Ok(Outcome::Found(finding)) => {

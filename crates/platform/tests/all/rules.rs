@@ -1,11 +1,11 @@
-//! Every rule has a tree where it finds something, and one where it does not.
+//! For every rule, a tree with a finding and one without.
 
 use crate::support::*;
 use forebay_platform::{RULES, Report, Wanted, text};
 use std::collections::BTreeSet;
 
-/// Rules by what they say of the trees in `contrib/machines`: of the Intel server with its NVMe drive, of the AMD server with its, of the
-/// laptop with its, and of the Intel server with its SATA disk.
+/// The verdicts of the rules about the trees in `contrib/machines`: the Intel server with its NVMe drive, the AMD
+/// server with its NVMe drive, the laptop with its drive, and the Intel server with its SATA disk.
 const EXPECTED: [(&str, [&str; 4]); 53] = [
     ("virtual-machine", ["good", "good", "good", "good"]),
     ("governor", ["costs-latency", "good", "costs-latency", "costs-latency"]),
@@ -89,7 +89,7 @@ fn the_trees_give_what_is_expected_of_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Rules that the table above shows from one side only, with a tree for the other.
+/// Rules for which the table above has only one kind of verdict, with a tree for the other kind.
 #[test]
 fn what_the_trees_do_not_show_small_ones_do() {
     let disk =
@@ -141,7 +141,7 @@ fn what_the_trees_do_not_show_small_ones_do() {
         ("/sys/devices/x/host1/block/sda/device/scsi_disk/0:0:0:0/cache_type", "write back\n"),
     ];
     assert_eq!(device(&lie, "cache-lie"), "safety");
-    // A drive that was set up before queues for polling were asked for.
+    // A drive that was initialized before polled queues were configured.
     let nvme = Small::new(&[
         ("/sys/class/block/nvme0n1", "->../../devices/nvme0/nvme0n1"),
         ("/sys/devices/nvme0/nvme0n1/device", "->../../nvme0"),
@@ -153,7 +153,7 @@ fn what_the_trees_do_not_show_small_ones_do() {
 
 #[test]
 fn every_rule_has_been_seen_on_both_sides() {
-    // From the small trees above.
+    // Rules with a finding in the small trees above.
     let small_found = ["virtual-machine", "stacked", "cache-lie", "polling"];
     let small_silent =
         ["scanners", "schedules", "usb-suspend", "platform-profile", "battery", "sata-link-power", "spin-down"];
@@ -242,7 +242,7 @@ fn an_idle_state_counts_as_it_is_held_back() {
     }
 }
 
-/// Without turbo a cap far below what a CPU has then was good, and a governor without a name a finding.
+/// Without turbo, a cap far below the CPU's maximum was judged good, and a governor without a name was a finding.
 #[test]
 fn regression_a_cap_below_the_base_frequency_is_one_without_turbo_too() {
     let policy = "/sys/devices/system/cpu/cpufreq/policy0";
@@ -261,8 +261,8 @@ fn regression_a_cap_below_the_base_frequency_is_one_without_turbo_too() {
     }
 }
 
-/// A word that the kernel does not mark was a finding, in an empty tree two rules were good, and a word within quotes was
-/// taken for one of its own.
+/// A word that the kernel does not mark was a finding, two rules were good for an empty tree, and a word within
+/// quotes counted as a separate parameter.
 #[test]
 fn regression_what_nothing_says_is_unknown_and_quotes_hold_together() {
     let nothing = Small::new(&[]).report();

@@ -1,27 +1,27 @@
-//! Trees that come with the crate, and small ones that a test makes.
+//! Trees in the repository, and small ones that a test creates.
 
 use forebay_platform::{Machine, Report, Tree, Wanted, audit};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A tree of this crate.
+/// Path of a tree in the repository.
 pub fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/machines").join(name)
 }
 
-/// What is found in a tree.
+/// The audit of a tree.
 pub fn report_of(root: &Path, wanted: Wanted<'_>) -> Report {
     let tree = Tree::open(root).unwrap();
     audit(&Machine::read(&tree, wanted).unwrap())
 }
 
-/// What is found in a tree of this crate, with one of its devices.
+/// The audit of a tree in the repository, with one of its devices.
 pub fn shipped_report(name: &str, device: &str) -> Report {
     report_of(&shipped(name), Wanted::Device(device))
 }
 
-/// What a rule said: its severity, or `good`, `unknown`, `not here`.
+/// The verdict of a rule: its severity, or `good`, `unknown`, `not here`.
 pub fn verdict(report: &Report, rule: &str) -> String {
     let finding = report.findings.iter().find(|entry| entry.name == rule).map(|entry| entry.finding.severity.name());
     let good = report.good.iter().find(|entry| entry.name == rule).map(|_| "good");
@@ -29,20 +29,20 @@ pub fn verdict(report: &Report, rule: &str) -> String {
     finding.or(good).or(unknown).unwrap_or("not here").to_owned()
 }
 
-/// What a rule said, in words.
+/// The text of a rule's result.
 pub fn said(report: &Report, rule: &str) -> String {
     let finding = report.findings.iter().find(|entry| entry.name == rule).map(|entry| entry.finding.what.clone());
     let others = report.good.iter().chain(&report.unknown).find(|entry| entry.name == rule);
     finding.or(others.map(|entry| entry.text.clone())).unwrap_or_default()
 }
 
-/// A tree made by a test.
+/// A tree created by a test.
 pub struct Small {
     pub folder: TempDir,
 }
 
 impl Small {
-    /// Files by their paths; links where the text begins with `->`.
+    /// Creates files by their paths; a text that begins with `->` makes a link.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let small = Self { folder: TempDir::new().unwrap() };
         files.iter().for_each(|(path, text)| small.put(path, text));
