@@ -1,18 +1,18 @@
-//! The unflushed sectors: every version that a write left behind and that no durable version has superseded.
+//! The unflushed sectors: every version that a write created and that no durable version has superseded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// One version of a sector, by the number of the operation that wrote it. Later submitted is higher.
+/// One version of a sector, with the number of the operation that wrote it. Later operations have higher numbers.
 #[derive(Clone, Debug)]
 pub struct Version<C> {
-    /// The operation.
+    /// Number of the operation.
     pub id: u64,
-    /// What it made of the sector.
+    /// The content that it wrote.
     pub content: C,
 }
 
-/// Versions of one sector, oldest first. The newest is apart, because nearly all sectors have just one.
+/// Versions of one sector, oldest first. The newest is stored separately, because nearly all sectors have just one.
 #[derive(Debug)]
 struct Stack<C> {
     older: Vec<Version<C>>,
@@ -25,17 +25,17 @@ impl<C> Stack<C> {
     }
 }
 
-/// Operations that a flush covers: those completed before it was submitted.
+/// The operations that a flush covers: those completed before it was submitted.
 #[derive(Clone, Debug)]
 pub struct Covered {
-    /// Operations submitted later are not covered.
+    /// Operations with this number or a higher one were submitted later, and are not covered.
     pub below_id: u64,
-    /// Submitted earlier, but not completed when the flush was submitted: not promised.
+    /// Operations submitted earlier that were not completed when the flush was submitted: not covered either.
     pub except: BTreeSet<u64>,
 }
 
 impl Covered {
-    /// All operations up to this one.
+    /// Covers all operations up to this number.
     #[must_use]
     pub fn up_to(id: u64) -> Self {
         Self { below_id: id + 1, except: BTreeSet::new() }
@@ -48,7 +48,7 @@ impl Covered {
     }
 }
 
-/// All unflushed sectors of a device, by sector number. `C` is what the user keeps of a sector's content.
+/// All unflushed sectors of a device, by sector number. `C` is the caller's representation of a sector's content.
 #[derive(Debug)]
 pub struct SectorCache<C> {
     sectors: BTreeMap<u64, Stack<C>>,
@@ -62,19 +62,19 @@ impl<C> Default for SectorCache<C> {
 }
 
 impl<C: Clone> SectorCache<C> {
-    /// Versions held, of all sectors.
+    /// Number of versions, of all sectors.
     #[must_use]
     pub fn version_count(&self) -> usize {
         self.versions
     }
 
-    /// Sectors with at least one unflushed version.
+    /// Number of sectors with at least one unflushed version.
     #[must_use]
     pub fn sector_count(&self) -> usize {
         self.sectors.len()
     }
 
-    /// Adds a version; its id is higher than all before.
+    /// Adds a version, whose id must be higher than all before.
     pub fn insert(&mut self, sector: u64, version: Version<C>) {
         self.versions += 1;
         match self.sectors.entry(sector) {
@@ -89,7 +89,7 @@ impl<C: Clone> SectorCache<C> {
         }
     }
 
-    /// Whether a power cut may lose something of the sector.
+    /// Whether a power cut may lose a version of the sector.
     #[must_use]
     pub fn contains(&self, sector: u64) -> bool {
         self.sectors.contains_key(&sector)
@@ -100,7 +100,7 @@ impl<C: Clone> SectorCache<C> {
         self.sectors.range(range).map(|(&sector, stack)| (sector, &stack.newest))
     }
 
-    /// The versions that operation `id` wrote in the range and that nothing durable has superseded.
+    /// The versions that operation `id` wrote in the range and that no durable version has superseded.
     #[must_use]
     pub fn written_by(&self, id: u64, range: Range<u64>) -> Vec<(u64, Version<C>)> {
         self.sectors
@@ -111,7 +111,7 @@ impl<C: Clone> SectorCache<C> {
             .collect()
     }
 
-    /// For each sector the newest version that the flush covers.
+    /// For each sector, the newest version that the flush covers.
     #[must_use]
     pub fn covered(&self, covered: &Covered) -> Vec<(u64, Version<C>)> {
         self.sectors
@@ -123,12 +123,12 @@ impl<C: Clone> SectorCache<C> {
             .collect()
     }
 
-    /// All versions of all sectors, by sector, oldest first.
+    /// All versions of each sector, oldest first, in order of sectors.
     pub fn all(&self) -> impl Iterator<Item = (u64, Vec<&Version<C>>)> {
         self.sectors.iter().map(|(&sector, stack)| (sector, stack.oldest_to_newest().collect()))
     }
 
-    /// Version `id` of the sector is durable now: it and everything older can no longer be chosen.
+    /// Version `id` of the sector is durable now: removes it and all older ones.
     pub fn settle(&mut self, sector: u64, id: u64) {
         let Some(stack) = self.sectors.get_mut(&sector) else { return };
         if stack.newest.id <= id {
@@ -141,7 +141,7 @@ impl<C: Clone> SectorCache<C> {
         }
     }
 
-    /// As [`Self::settle`] for each cached sector of a range.
+    /// Like [`Self::settle`], for each cached sector of a range.
     pub fn settle_range(&mut self, range: Range<u64>, id: u64) {
         let sectors: Vec<u64> = self.sectors.range(range).map(|(&sector, _)| sector).collect();
         for sector in sectors {
@@ -149,7 +149,7 @@ impl<C: Clone> SectorCache<C> {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets all versions.
     pub fn clear(&mut self) {
         self.sectors.clear();
         self.versions = 0;

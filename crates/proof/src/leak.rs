@@ -1,22 +1,23 @@
-//! Early write-back of a seeded share of the unflushed sectors, so that killing the process leaves lost, torn and
-//! reordered writes behind instead of simply none.
+//! Writes a seeded share of the unflushed sectors back early, so that killing the process leaves lost, torn and
+//! reordered writes behind rather than only lost ones.
 
 use forebay_block::Random;
 use std::ops::Range;
 
-/// Parts of writes that wait to be leaked; beyond, the oldest is forgotten, which only means that it stays unflushed.
+/// Most parts of writes that wait for early write-back; beyond that, the oldest is dropped, which only means that it
+/// stays unflushed.
 const WAITING_LIMIT: usize = 256;
 
-/// Sectors of one operation to be written back early.
+/// Sectors of one operation that are to be written back early.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The operation.
+    /// Number of the operation.
     pub id: u64,
-    /// What of it.
+    /// The sectors.
     pub sectors: Range<u64>,
 }
 
-/// Chooses what leaks and when.
+/// Chooses which sectors are written back early, and when.
 #[derive(Debug)]
 pub struct Leak {
     random: Random,
@@ -24,13 +25,13 @@ pub struct Leak {
 }
 
 impl Leak {
-    /// Everything follows from the seed.
+    /// A chooser whose choices all depend on the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), waiting: Vec::new() }
     }
 
-    /// Considers an operation: half of them leak, whole or in part.
+    /// Considers an operation: half of all operations are written back early, whole or in part.
     pub fn consider(&mut self, id: u64, sectors: Range<u64>) {
         if self.random.chance(1, 2) {
             return;
@@ -51,7 +52,7 @@ impl Leak {
         self.waiting.push(Part { id, sectors: part });
     }
 
-    /// The next part to leak now, in no particular order.
+    /// A part to be written back now, in no particular order; `None` if there is none now.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Part> {
         if self.waiting.is_empty() || !self.random.chance(1, 3) {
@@ -61,7 +62,7 @@ impl Leak {
         Some(self.waiting.swap_remove(index))
     }
 
-    /// Forgets what waits.
+    /// Drops all waiting parts.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }

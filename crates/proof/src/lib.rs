@@ -1,10 +1,11 @@
-//! What a block may hold, and the medium that may lose it: one oracle and one lossy medium for the simulator, the demo,
-//! the crash harness and the tests.
+//! The contents that a block may have, and a medium that may lose them: one oracle and one lossy medium for the
+//! simulator, the demo, the crash harness and the tests.
 //!
-//! Each user drives its own requests; what they may find afterwards is decided here alone. [`stamp`] names the write that
-//! a sector comes from, [`oracle`] keeps what each block may hold, [`tally`] counts what blocks turned out to hold.
-//! [`cache`] is what a power cut may lose, [`survival`] what of it is kept, [`leak`] what is written back before its time;
-//! [`medium`] is a whole device in memory with such a cache.
+//! Each user sends its own requests; only this crate decides which contents are permitted afterwards. [`stamp`] marks
+//! a sector with the write that it comes from, [`oracle`] knows the contents that each block may have, [`tally`]
+//! counts the contents that were found. [`cache`] contains the sectors that a power cut may lose, [`survival`]
+//! chooses which of them are kept, [`leak`] which are written back early; [`medium`] is a whole device in memory with
+//! such a cache.
 
 #![forbid(unsafe_code)]
 

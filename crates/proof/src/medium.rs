@@ -1,7 +1,8 @@
 //! A device's bytes in memory: those that survive a power cut, those that reads see, and the sectors in which they differ.
 //!
-//! A volatile cache may write a sector back at any time, in any order, and a power cut keeps any set of the sectors that
-//! it has not written back. Both images hold the whole device; simulated devices are some megabytes large.
+//! A volatile cache may write a sector back at any time, in any order, and a power cut keeps any subset of the
+//! sectors that the cache has not written back. Both images have the size of the whole device; simulated devices have
+//! some megabytes.
 
 use crate::cache::{Covered, SectorCache, Version};
 use crate::stamp::SECTOR_BYTES;
@@ -10,21 +11,21 @@ use forebay_block::Random;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A device's bytes.
+/// A device in memory with a volatile cache.
 #[derive(Debug)]
 pub struct Medium {
     durable: Vec<u8>,
     seen: Vec<u8>,
-    /// Sectors whose newest content is in the cache only; `seen` has it. The version below it is settled, one way or the
-    /// other, when a sector is written again.
+    /// Sectors whose newest content is only in the cache; `seen` has this content. When a sector is written again,
+    /// the medium decides whether the old content becomes durable.
     cache: SectorCache<()>,
     writes: u64,
-    /// Flushes in flight: what they cover is written back before it is overwritten.
+    /// Number of flushes in flight: sectors that they may cover are written back before they are overwritten.
     flushing: u32,
-    /// Sectors that a failed flush gave up: reads see them from the cache until the power fails, and no later flush
-    /// writes them back. Linux does so with dirty pages (LWN 752063, "PostgreSQL's fsync() surprise").
+    /// Sectors that a failed flush gave up: reads see them in the cache until the power fails, and no later flush
+    /// writes them back. Linux treats dirty pages in this way (LWN 752063, "PostgreSQL's fsync() surprise").
     given_up: BTreeSet<u64>,
-    /// Sectors of writes that a power cut lost, until they are written again: what lies there is from before.
+    /// Sectors whose last write was lost in a power cut, until they are written again: they have older content.
     lost: BTreeSet<u64>,
 }
 
@@ -34,7 +35,7 @@ fn bytes_of(sector: u64) -> Range<usize> {
 }
 
 impl Medium {
-    /// All zeros.
+    /// A device of zeros.
     #[must_use]
     pub fn new(size_bytes: usize) -> Self {
         Self {
@@ -54,7 +55,7 @@ impl Medium {
         self.seen.len()
     }
 
-    /// What a read of the range sees.
+    /// The bytes that a read of the range returns.
     #[must_use]
     pub fn read(&self, offset_bytes: usize, len_bytes: usize) -> &[u8] {
         &self.seen[offset_bytes..offset_bytes + len_bytes]
@@ -65,8 +66,8 @@ impl Medium {
         self.writes += 1;
         for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             if self.cache.contains(sector) {
-                // The version that is overwritten may have reached the medium before: always where a flush is in flight
-                // that may cover it, else at the device's whim.
+                // The old content may have reached the medium before: always if a flush in flight may cover it,
+                // otherwise at random.
                 if self.flushing > 0 || random.chance(1, 2) {
                     self.write_back(sector);
                 }
@@ -79,7 +80,7 @@ impl Medium {
         }
     }
 
-    /// Writes whole sectors past the cache.
+    /// Writes whole sectors directly to the medium.
     pub fn write_through(&mut self, offset_bytes: usize, bytes: &[u8]) {
         let end = offset_bytes + bytes.len();
         self.seen[offset_bytes..end].copy_from_slice(bytes);
@@ -91,13 +92,13 @@ impl Medium {
         }
     }
 
-    /// A flush begins; what was written before it has this number or a lower one.
+    /// A flush begins; returns its number, which covers all writes up to now.
     pub fn flush_begins(&mut self) -> u64 {
         self.flushing += 1;
         self.writes
     }
 
-    /// A flush ends, with success or not. With success everything up to `number` is durable.
+    /// A flush ends, with success or not. With success, all writes up to `number` are durable.
     pub fn flush_ends(&mut self, number: u64, is_good: bool) {
         self.flushing = self.flushing.saturating_sub(1);
         if is_good {
@@ -105,19 +106,20 @@ impl Medium {
         }
     }
 
-    /// Nobody waits for the flushes in flight any more: none of them is known to have done anything.
+    /// The flushes in flight will never end: none of them is known to have had any effect.
     pub fn flushes_forgotten(&mut self) {
         self.flushing = 0;
     }
 
-    /// The flush with this number has failed, and what it covered is taken for written all the same.
+    /// The flush with this number has failed, and the device treats the sectors that it covered as written all the
+    /// same.
     pub fn give_up(&mut self, number: u64) {
         self.settle(number, |medium, sector| {
             medium.given_up.insert(sector);
         });
     }
 
-    /// Nothing up to write `number` is in the cache any more; `what` becomes of each of its sectors.
+    /// Removes all writes up to `number` from the cache; calls `what` for each of their sectors.
     fn settle(&mut self, number: u64, what: impl Fn(&mut Self, u64)) {
         for (sector, version) in self.cache.covered(&Covered::up_to(number)) {
             self.cache.settle(sector, version.id);
@@ -129,7 +131,7 @@ impl Medium {
         self.durable[bytes_of(sector)].copy_from_slice(&self.seen[bytes_of(sector)]);
     }
 
-    /// The power fails: of what is only in the cache, `pattern` survives.
+    /// The power fails: `pattern` chooses which sectors of the cache survive.
     pub fn power_cut(&mut self, pattern: Pattern, random: &mut Random) {
         for (sector, _) in choose(&self.cache, pattern, random) {
             self.write_back(sector);
@@ -145,7 +147,8 @@ impl Medium {
         self.flushing = 0;
     }
 
-    /// A write that was in flight when the power failed: any of its sectors made it.
+    /// A write that was in flight when the power failed: each of its sectors is written with the chance `keep` in
+    /// 256.
     pub fn tear(&mut self, offset_bytes: usize, bytes: &[u8], keep: u64, random: &mut Random) {
         for (sector, content) in ((offset_bytes / SECTOR_BYTES) as u64..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
             if random.chance(keep, 256) {
@@ -158,19 +161,19 @@ impl Medium {
         }
     }
 
-    /// Whether a power cut lost the newest write of a sector: who looks for that write finds what was there before it.
+    /// Whether a power cut lost the newest write of a sector: a reader finds the older content there.
     #[must_use]
     pub fn is_lost(&self, sector: u64) -> bool {
         self.lost.contains(&sector)
     }
 
-    /// Flips a bit of a byte, on the medium and in the cache: rot.
+    /// Flips a bit of a byte, on the medium and in the cache: simulates bit rot.
     pub fn flip(&mut self, offset_bytes: usize, bit: u32) {
         self.durable[offset_bytes] ^= 1 << (bit % 8);
         self.seen[offset_bytes] ^= 1 << (bit % 8);
     }
 
-    /// Sectors that a power cut could lose.
+    /// Number of sectors that a power cut could lose.
     #[must_use]
     pub fn dirty_sectors(&self) -> usize {
         self.cache.sector_count()

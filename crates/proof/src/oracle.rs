@@ -1,49 +1,49 @@
-//! Knows, for each block, what must, may and must not be read.
+//! Knows, for each block, which contents a read must, may and must not return.
 //!
-//! Every write carries tags of its own in each sector, so that content names the write it came from. A block's versions
-//! stand in the order in which requests were submitted, which is the order in which the volume promises them to take
-//! effect. Time is counted in events: a version that was acknowledged before a flush was submitted is durable when that
-//! flush has completed.
+//! Every write has unique tags in each sector, so that content identifies the write it came from. The versions of a
+//! block are in the order in which the requests were submitted, which is the order in which the volume promises to
+//! apply them. Time is counted in events: a version that was acknowledged before a flush was submitted is durable
+//! once this flush has completed.
 
 use crate::stamp::Content;
 use std::collections::BTreeMap;
 
-/// A disk's number and a block's on it.
+/// A disk's number, and a block's number on it.
 pub type Place = (u16, u64);
 
-/// Versions that an objection names, newest first.
+/// Most versions that an objection names, newest first.
 const NAMED_VERSIONS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
     content: Content,
-    /// Event at which it was acknowledged; `u64::MAX` while it is not.
+    /// Event at which it was acknowledged; `u64::MAX` before.
     acknowledged: u64,
-    /// Durable when it was acknowledged (FUA).
+    /// Whether it was durable when it was acknowledged (FUA).
     is_durable: bool,
-    /// Sectors that the request changed, a bit each; the others are as they were before it.
+    /// Sectors that the request changed, one bit for each; the others are unchanged.
     changed: u8,
-    /// The request failed, or was never heard of again: each of its sectors may be there or not.
+    /// Whether the request failed, or was never answered: each of its sectors may have been written or not.
     has_failed: bool,
-    /// What it wrote was damaged where it lay: reads that would see it may fail.
+    /// Whether its content was damaged on the medium: reads that would see it may fail.
     is_damaged: bool,
 }
 
 impl Version {
-    /// What everything begins with.
+    /// The first version of a block.
     fn first(content: Content) -> Self {
         Self { content, acknowledged: 0, is_durable: true, changed: 0xff, has_failed: false, is_damaged: false }
     }
 }
 
-/// Versions that a request made: place, and the version's number in the block's history.
+/// The versions that a request created: the block, and the version's index in the block's history.
 pub type Made = Vec<(Place, usize)>;
 
 #[derive(Clone, Debug)]
 struct History {
     list: Vec<Version>,
-    /// Damage came before the pool had noted as durable what was: until the block is read or written again it may also be
-    /// something older.
+    /// Whether damage came before the pool had recorded what was durable: until the block is read or written again,
+    /// it may also have an older content.
     may_be_older: bool,
 }
 
@@ -54,7 +54,7 @@ impl Default for History {
 }
 
 impl History {
-    /// The oldest version that may still be seen after a power cut.
+    /// Index of the oldest version that may be seen after a power cut.
     fn durable(&self, flushed: u64) -> usize {
         let is_durable = |version: &Version| {
             version.acknowledged <= flushed || version.is_durable && version.acknowledged != u64::MAX
@@ -62,13 +62,13 @@ impl History {
         self.list.iter().rposition(is_durable).unwrap_or(0)
     }
 
-    /// The oldest version that a read may see which begins now.
+    /// Index of the oldest version that a read beginning now may see.
     fn current(&self) -> usize {
         self.list.iter().rposition(|version| version.acknowledged != u64::MAX).unwrap_or(0)
     }
 
-    /// Whether a sector may hold `tag` where version `from` is the oldest that may be seen. Below a version that failed,
-    /// what was there before it may still be seen in its sectors.
+    /// Whether a sector may have `tag` if version `from` is the oldest that may be seen. In the sectors of a failed
+    /// version, the content before it may still be seen.
     fn may_hold(&self, within: usize, tag: u32, from: usize) -> bool {
         if self.list[from..].iter().any(|version| version.content[within] == tag) {
             return true;
@@ -87,8 +87,8 @@ impl History {
         false
     }
 
-    /// The oldest version of which parts may still be there where version `at` is the oldest that may be seen: of one that
-    /// was written over a part of a version that failed, what was there before that.
+    /// The oldest version of which parts may still exist if version `at` is the oldest that may be seen: if that was
+    /// written over a part of a failed version, the one before the failed version.
     fn bottom(&self, at: usize) -> usize {
         if self.list[at].changed == 0xff && !self.list[at].has_failed {
             return at;
@@ -97,14 +97,15 @@ impl History {
         failed.map_or(at, |at| at.saturating_sub(1))
     }
 
-    /// Whether sectors have to be looked at one by one: some of a failed request may be there and others not, under what
-    /// was written over a part of it.
+    /// Whether sectors must be judged one by one: some sectors of a failed request may have been written and others
+    /// not, and a later version replaced only a part of them.
     fn is_patchy(&self) -> bool {
         let failed = self.list.iter().position(|version| version.has_failed);
         failed.is_some_and(|at| self.list[at..].iter().any(|version| version.changed != 0xff))
     }
 
-    /// Whether this may be the content where version `from` is the oldest that may be seen, and which one it is.
+    /// Whether a block may have this content if version `from` is the oldest that may be seen, and which version it
+    /// is.
     fn find(&self, content: &Content, from: usize) -> Option<Found> {
         let whole = self.list[from..].iter().rposition(|version| version.content == *content);
         let newest = self.list.len() - 1;
@@ -120,7 +121,7 @@ impl History {
         }
     }
 
-    /// Judges a block that was read whole, where version `from` is the oldest that may be seen.
+    /// Judges a block that was read whole, if version `from` is the oldest that may be seen.
     fn judge(&self, place: Place, content: Option<Content>, from: usize) -> Result<Found, Objection> {
         let (disk, block) = place;
         let Some(content) = content else { return Err(format!("disk {disk} block {block}: a torn sector")) };
@@ -135,49 +136,49 @@ impl History {
     }
 }
 
-/// Which of its versions a block turned out to hold.
+/// The version that a block was found to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The only one that it could.
+    /// The only version that is possible.
     Certain,
-    /// The one that was durable, and newer ones are gone.
+    /// The durable version; newer ones are lost.
     Old,
-    /// The newest, which was not durable.
+    /// The newest version, which was not durable.
     New,
-    /// One between these two, or a mixture that a failed request may leave.
+    /// A version between these two, or a mixture that a failed request may leave.
     Between,
 }
 
-/// The oracle.
+/// The oracle: the permitted contents of all blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     blocks: BTreeMap<Place, History>,
-    /// Tags given to writes so far.
+    /// Last tag assigned to a write.
     tags: u32,
     event: u64,
-    /// What was acknowledged up to this event is durable.
+    /// All versions acknowledged up to this event are durable.
     flushed: u64,
-    /// Ranges lost their promise of being new enough: damage that devices did in silence.
+    /// Whether old content is permitted, because devices silently lost writes.
     is_lenient: bool,
 }
 
-/// What the oracle has against something.
+/// A violation, in words.
 pub type Objection = String;
 
 impl Oracle {
-    /// From now on old content is no objection, as devices lie; content that was never written still is.
+    /// From now on old content is permitted, since devices lie; content that was never written still is not.
     pub fn be_lenient(&mut self) {
         self.is_lenient = true;
     }
 
-    /// Tags for a write that begins: none of them was ever given before (the first 2 TiB written, in sectors).
+    /// Tags for a write that begins: unique for the first 2 TiB written, in sectors.
     pub fn new_tags(&mut self, sectors: usize) -> Vec<u32> {
         let first = self.tags + 1;
         self.tags += sectors as u32;
         (first..=self.tags).collect()
     }
 
-    /// A request changes sectors of a disk, from `sector` on.
+    /// A request changes sectors of a disk, from `sector` on. Returns the versions that it creates.
     pub fn change(&mut self, disk: u16, sector: u64, tags: &[u32]) -> Made {
         let mut made = Made::new();
         let mut at = 0;
@@ -198,7 +199,7 @@ impl Oracle {
         made
     }
 
-    /// The request was answered with success.
+    /// The request was answered with success; `is_durable` if it had FUA.
     pub fn acknowledge(&mut self, made: &Made, is_durable: bool) {
         self.event += 1;
         let event = self.event;
@@ -219,34 +220,34 @@ impl Oracle {
         }
     }
 
-    /// A flush is submitted: what it will make durable.
+    /// A flush is submitted; returns the event up to which it will make versions durable.
     #[must_use]
     pub fn flush_begins(&self) -> u64 {
         self.event
     }
 
-    /// That flush was answered with success.
+    /// The flush that began at `event` was answered with success.
     pub fn flushed(&mut self, event: u64) {
         self.flushed = self.flushed.max(event);
     }
 
-    /// A read of the block begins: the oldest version it may see.
+    /// A read of the block begins; returns the index of the oldest version that it may see.
     #[must_use]
     pub fn read_begins(&self, place: Place) -> usize {
         self.blocks.get(&place).map_or(0, History::current)
     }
 
-    /// The newest version of the block, acknowledged or not: the oldest that a read may see of a device which carries out
-    /// requests as they are submitted.
+    /// Index of the newest version of the block, acknowledged or not: the oldest that a read may see on a device that
+    /// performs requests in the order of submission.
     #[must_use]
     pub fn newest(&self, place: Place) -> usize {
         self.blocks.get(&place).map_or(0, |history| history.list.len() - 1)
     }
 
-    /// A read of the whole block that began at `since` saw this content.
+    /// A read of the whole block that began at `since` returned this content; `None` if a sector was torn.
     ///
     /// # Errors
-    /// Where it may not: mixtures of versions included.
+    /// The content is not permitted, such as a mixture of versions.
     pub fn saw_block(&self, place: Place, content: Option<Content>, since: usize) -> Result<(), Objection> {
         let untouched = History::default();
         let history = self.blocks.get(&place).unwrap_or(&untouched);
@@ -254,10 +255,10 @@ impl Oracle {
         history.judge(place, content, from).map(drop)
     }
 
-    /// A read that began at `since` saw this tag in sector `within` of the block.
+    /// A read that began at `since` returned this tag in sector `within` of the block; `None` if the sector was torn.
     ///
     /// # Errors
-    /// Where it may not.
+    /// The tag is not permitted.
     pub fn saw(&self, place: Place, within: usize, tag: Option<u32>, since: usize) -> Result<(), Objection> {
         let Some(tag) = tag else { return Err(format!("disk {} block {}: a torn sector", place.0, place.1)) };
         let Some(history) = self.blocks.get(&place) else {
@@ -276,21 +277,21 @@ impl Oracle {
         Err(format!("disk {} block {} sector {within}: {tag:#x} is {word}", place.0, place.1))
     }
 
-    /// All blocks that were ever touched.
+    /// All blocks that were ever changed or read after a power cut.
     #[must_use]
     pub fn places(&self) -> Vec<Place> {
         self.blocks.keys().copied().collect()
     }
 
-    /// After a power cut a block reads as `content`: from now on that is all it was ever. Tells which version it is.
+    /// After a power cut a block has `content`: from now on that is its only version. Returns which version it is.
     ///
     /// # Errors
-    /// Where it may not.
+    /// The content is not permitted.
     pub fn survived(&mut self, place: Place, content: Option<Content>) -> Result<Found, Objection> {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         let history = self.blocks.entry(place).or_default();
         let durable = history.durable(flushed);
-        // What is durable was written after the damage only where it does not hold what was damaged.
+        // The durable version was written after the damage only if it does not have the damaged content.
         let may_be_older = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
         let from = if is_lenient || may_be_older { 0 } else { durable };
         let found = history.judge(place, content, from)?;
@@ -300,16 +301,16 @@ impl Oracle {
         Ok(found)
     }
 
-    /// After a power cut a block cannot be read: what it is stays open.
+    /// After a power cut a block cannot be read: its version stays open.
     pub fn unread(&mut self, place: Place) {
         let (flushed, is_lenient) = (self.flushed, self.is_lenient);
         if let (Some(history), false) = (self.blocks.get_mut(&place), is_lenient) {
             let durable = history.durable(flushed);
 
-            // Below a failed version that is covered in part, what was there before may still be seen.
+            // Under a failed version that is partly overwritten, the content before it may still be seen.
             let keep = history.list[..=durable].iter().position(|version| version.has_failed);
             let is_open = history.may_be_older && history.list[durable..].iter().any(|version| version.is_damaged);
-            // Where the damage came before anything was noted, a later read may see any of them.
+            // If the damage came before the pool had recorded anything, a later read may see any version.
             let from = if is_open { 0 } else { keep.map_or(durable, |at| at.saturating_sub(1)) };
             history.list.drain(..from);
             for (at, version) in history.list.iter_mut().enumerate() {
@@ -321,22 +322,22 @@ impl Oracle {
         }
     }
 
-    /// Whether a block is known to have held just this, and that was damaged where it lay.
+    /// Whether a version of the block had this content, and was damaged on the medium.
     #[must_use]
     pub fn is_damaged_as(&self, place: Place, content: Content) -> bool {
         let versions = self.blocks.get(&place).map_or(&[][..], |history| &history.list);
         versions.iter().any(|version| version.is_damaged && version.content == content)
     }
 
-    /// What a block holds was read of something else than where it lies: it is as damaged there as it was.
+    /// A block's content was read from elsewhere than its damaged place: the place is as damaged as before.
     pub fn remains_damaged(&mut self, place: Place) {
         if let Some(version) = self.blocks.get_mut(&place).and_then(|history| history.list.last_mut()) {
             version.is_damaged = true;
         }
     }
 
-    /// A sector that held this tag was damaged at rest. `is_noted`: the pool had come to rest before, so that it knows what
-    /// was durable; else it may take what it cannot verify for something that never was, and the block for older.
+    /// A sector with this tag was damaged on the medium. `is_noted`: the pool had become idle before, so that it had
+    /// recorded what was durable; otherwise it may treat unverifiable data as never written, and the block as older.
     pub fn damaged(&mut self, tag: u32, is_noted: bool) {
         for history in self.blocks.values_mut() {
             for version in history.list.iter_mut().filter(|version| version.content.contains(&tag)) {
@@ -346,7 +347,8 @@ impl Oracle {
         }
     }
 
-    /// A failed flush has lost something of what it covered for good: what is not durable may be unreadable from now on.
+    /// A failed flush has permanently lost sectors that it covered: versions that are not durable may be unreadable
+    /// from now on.
     pub fn lost(&mut self) {
         let flushed = self.flushed;
         for history in self.blocks.values_mut() {
@@ -355,7 +357,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a read of the block that begins now may fail, as what it would see was damaged.
+    /// Whether a read of the block that begins now may fail, because a version that it may see was damaged.
     #[must_use]
     pub fn may_be_unreadable(&self, place: Place) -> bool {
         self.blocks.get(&place).is_some_and(|history| {
@@ -363,7 +365,7 @@ impl Oracle {
         })
     }
 
-    /// Whether a block may be unreadable after a power cut, as what survived may be what was damaged.
+    /// Whether a block may be unreadable after a power cut, because a version that may survive was damaged.
     #[must_use]
     pub fn may_survive_unreadable(&self, place: Place) -> bool {
         self.blocks.get(&place).is_some_and(|history| {
@@ -371,8 +373,8 @@ impl Oracle {
         })
     }
 
-    /// Whether a request failed because it had to read a damaged block of which it changes a part: damaged now, or when the
-    /// request came, and written whole since.
+    /// Whether a request may have failed because it had to read a damaged block of which it changes a part: damaged
+    /// now, or damaged when the request arrived, and written whole since.
     #[must_use]
     pub fn touches_damage(&self, made: &Made) -> bool {
         made.iter().any(|&(place, number)| {
@@ -381,23 +383,23 @@ impl Oracle {
         })
     }
 
-    /// A block that may be unreadable, counted round and round.
+    /// The `nth` block that may be unreadable, modulo their number; `None` if there is none.
     #[must_use]
     pub fn nth_damaged(&self, nth: usize) -> Option<Place> {
         let damaged: Vec<Place> = self.blocks.keys().copied().filter(|&place| self.may_be_unreadable(place)).collect();
         (!damaged.is_empty()).then(|| damaged[nth % damaged.len()])
     }
 
-    /// Tags that blocks hold now, as far as is known.
+    /// The tags of the newest known content of all blocks.
     #[must_use]
     pub fn held_tags(&self) -> std::collections::BTreeSet<u32> {
         self.blocks.values().filter_map(|history| history.list.last()).flat_map(|version| version.content).collect()
     }
 
-    /// A disk ends at `blocks` blocks, or is not there at all (0): what lay beyond is forgotten.
+    /// A disk ends at `blocks` blocks, or does not exist (0): forgets the blocks beyond.
     ///
     /// # Errors
-    /// Where something there was durable.
+    /// A block beyond had durable data.
     pub fn cut_off(&mut self, disk: u16, blocks: u64) -> Result<(), Objection> {
         let flushed = self.flushed;
         let beyond = self.blocks.range((disk, blocks)..=(disk, u64::MAX));
@@ -409,19 +411,19 @@ impl Oracle {
         Ok(())
     }
 
-    /// Blocks of a range that were ever touched.
+    /// Blocks of a range that were ever changed or read after a power cut.
     pub fn touched(&self, disk: u16, blocks: std::ops::Range<u64>) -> impl Iterator<Item = Place> + '_ {
         self.blocks.range((disk, blocks.start)..(disk, blocks.end)).map(|(&place, _)| place)
     }
 
-    /// After a restart everything read is durable, and nothing else is known.
+    /// After a restart everything that was read is durable, and no other version is known.
     pub fn restarted(&mut self) {
         if !self.is_lenient {
             (self.event, self.flushed) = (0, 0);
         }
     }
 
-    /// A disk is gone, or does not exist yet.
+    /// A disk was removed, or does not exist yet: forgets its blocks.
     pub fn forget_disk(&mut self, disk: u16) {
         self.blocks.retain(|place, _| place.0 != disk);
     }

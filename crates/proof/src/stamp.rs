@@ -1,8 +1,9 @@
-//! Stamps: what is written into a sector, so that it names the write it came from.
+//! Stamps: the content of a sector that identifies the write it came from.
 //!
-//! A sector is filled with its tag, four bytes again and again, behind words that are made of it: how many there are, and so how far the sector can be
-//! compressed, is another number for each few tags. No tag is given twice on a disk, neither to two sectors of
-//! one write nor after a restart: a sector that is torn, shifted, misplaced, mixed or old holds what the history of its
+//! A sector is filled with its tag, four bytes repeated, after a number of words that are derived from the tag: this
+//! number, which determines how far the sector can be compressed, changes every few tags. No tag is used twice on a
+//! disk, neither for two sectors of one write nor after a restart: a sector that is torn, shifted, misplaced, mixed
+//! or old has a content that the history of its place does not permit.
 //! place does not have there.
 
 use forebay_block::BLOCK_BYTES;
@@ -12,10 +13,11 @@ pub const SECTOR_BYTES: usize = 512;
 /// Sectors of a block, the unit of atomicity.
 pub const BLOCK_SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 
-/// The tags of a block's sectors; 0 is zeros.
+/// The tags of a block's sectors; 0 stands for zeros.
 pub type Content = [u32; BLOCK_SECTORS];
 
-/// How many words of a sector with this tag cannot be compressed: of some writes none, of others nearly all.
+/// How many words of a sector with this tag cannot be compressed, 0 to 120: for some writes none, for others nearly
+/// all.
 #[must_use]
 pub fn noise_words(tag: u32) -> usize {
     let some = match (tag >> 6) % 4 {
@@ -27,7 +29,7 @@ pub fn noise_words(tag: u32) -> usize {
     if tag == 0 { 0 } else { some as usize }
 }
 
-/// A word that is made of a tag and where it stands: the finalizer of MurmurHash3 (<https://github.com/aappleby/smhasher>).
+/// A word derived from a tag and its position: the finalizer of MurmurHash3 (<https://github.com/aappleby/smhasher>).
 fn noise(tag: u32, at: u32) -> u32 {
     let mut word = tag.wrapping_mul(0x9e37_79b1) ^ at.wrapping_mul(0x85eb_ca77);
     word = (word ^ word >> 16).wrapping_mul(0x85eb_ca6b);
@@ -48,19 +50,20 @@ pub fn fill_all(tags: &[u32], bytes: &mut [u8]) {
     bytes.chunks_exact_mut(SECTOR_BYTES).zip(tags).for_each(|(sector, &tag)| fill(tag, sector));
 }
 
-/// The tag of a sector; `None` where it is not filled with one.
+/// The tag of a sector; `None` if it is not filled with a single tag.
 #[must_use]
 pub fn tag_of(sector: &[u8]) -> Option<u32> {
     let words = sector.as_chunks::<4>().0;
     let tag = u32::from_le_bytes(*words.last()?);
     let (noisy, rest) = words.split_at_checked(noise_words(tag))?;
-    // Without an early end: nearly all sectors are whole, and the comparison of many words at once is what counts.
+    // Without an early end: nearly all sectors are valid, and comparing many words at once is faster.
     let difference = rest.iter().fold(0, |difference, word| difference | (u32::from_le_bytes(*word) ^ tag));
     let of_noise = (0u32..).zip(noisy).fold(0, |all, (at, word)| all | (u32::from_le_bytes(*word) ^ noise(tag, at)));
     (difference | of_noise == 0).then_some(tag)
 }
 
-/// The tags of a block; `None` where a sector of it is not filled with one, or where this is no block.
+/// The tags of a block; `None` if one of its sectors is not filled with a single tag, or if the length is not that of
+/// a block.
 #[must_use]
 pub fn content_of(block: &[u8]) -> Option<Content> {
     let mut content = [0; BLOCK_SECTORS];

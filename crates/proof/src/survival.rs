@@ -1,26 +1,26 @@
-//! Which unflushed sectors outlive a power cut.
+//! Chooses which unflushed sectors survive a power cut.
 //!
-//! Allowed for each sector: its durable content or any of its unflushed versions. One uniform choice per sector would
-//! almost never produce the outcomes that break software (all lost, all kept, one whole write kept and its
-//! neighbour lost, a cut inside one write), so a pattern is drawn first.
+//! Each sector may have its durable content or any of its unflushed versions. One uniform choice for each sector
+//! would almost never produce the outcomes that break software (all lost, all kept, one whole write kept and its
+//! neighbour lost, a cut inside one write), so that a pattern is drawn first.
 
 use crate::cache::{SectorCache, Version};
 use forebay_block::Random;
 use std::collections::BTreeMap;
 
-/// How one power cut chooses.
+/// The rule by which a power cut chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Nothing unflushed survives.
     NothingSurvives,
-    /// The newest version of everything survives.
+    /// The newest version of every sector survives.
     EverythingSurvives,
-    /// Of each sector the newest version survives, with this chance in 256.
+    /// For each sector the newest version survives, with this chance in 256.
     Newest {
         /// Chance in 256.
         survive: u64,
     },
-    /// Each version reaches the medium with this chance in 256; of those that did, any may have been last.
+    /// Each version reaches the medium with this chance in 256; any of those that did may have been the last.
     Sectors {
         /// Chance in 256.
         survive: u64,
@@ -32,13 +32,13 @@ pub enum Pattern {
     },
     /// Writes survive in the order of submission up to one, which is torn.
     Prefix {
-        /// Operations with a lower number survive, the one with this number is torn.
+        /// Operations with lower numbers survive; the one with this number is torn.
         torn_id: u64,
     },
 }
 
 impl Pattern {
-    /// Draws a pattern for operations with numbers from `first_id` up to before `end_id`.
+    /// Draws a pattern for operations with numbers from `first_id` to `end_id` - 1.
     pub fn draw(random: &mut Random, first_id: u64, end_id: u64) -> Self {
         let survive = 1 + random.below(255);
         match random.below(12) {
@@ -51,9 +51,9 @@ impl Pattern {
     }
 }
 
-/// Chooses survivors: sector and version, where it is not the durable one.
+/// Chooses the survivors: sector and version, for each sector that does not keep its durable content.
 pub fn choose<C: Clone>(cache: &SectorCache<C>, pattern: Pattern, random: &mut Random) -> Vec<(u64, Version<C>)> {
-    // One coin per operation, drawn in the deterministic order of first sight.
+    // One coin for each operation, drawn in the deterministic order of its first occurrence.
     let mut coins: BTreeMap<u64, bool> = BTreeMap::new();
     let mut survivors = Vec::new();
     for (sector, versions) in cache.all() {
@@ -65,7 +65,7 @@ pub fn choose<C: Clone>(cache: &SectorCache<C>, pattern: Pattern, random: &mut R
             Pattern::Sectors { survive } => {
                 let reached: Vec<&Version<C>> =
                     versions.iter().copied().filter(|_| random.chance(survive, 256)).collect();
-                // Mostly the newest lands last, as in order of submission; sometimes an older one.
+                // Usually the newest version is written last, as in the order of submission; sometimes an older one.
                 if random.chance(3, 4) {
                     reached.last().copied()
                 } else {

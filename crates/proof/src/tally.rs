@@ -1,25 +1,25 @@
-//! Counts of a check of many blocks.
+//! Counts the results of a check of many blocks.
 
 use crate::oracle::{Found, Objection};
 use std::ops::AddAssign;
 
-/// How many blocks held what in a check of many.
+/// The number of blocks with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The only version that they could.
+    /// Blocks with the only possible version.
     pub certain: u64,
-    /// The durable version, where there were newer ones.
+    /// Blocks with the durable version, where newer ones existed.
     pub old: u64,
-    /// The newest version, which was not durable.
+    /// Blocks with the newest version, which was not durable.
     pub new: u64,
-    /// A version between these two.
+    /// Blocks with a version between these two.
     pub between: u64,
-    /// What they must not.
+    /// Blocks with a content that is not permitted.
     pub wrong: u64,
 }
 
 impl Tally {
-    /// Counts a block; gives the objection on.
+    /// Counts a block; returns the objection, if any.
     pub fn count(&mut self, outcome: Result<Found, Objection>) -> Option<Objection> {
         match &outcome {
             Ok(Found::Certain) => self.certain += 1,
@@ -31,7 +31,7 @@ impl Tally {
         outcome.err()
     }
 
-    /// Blocks counted.
+    /// Number of blocks counted.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.certain + self.old + self.new + self.between + self.wrong

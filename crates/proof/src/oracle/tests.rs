@@ -1,4 +1,4 @@
-//! What the oracle allows, and what not.
+//! Which contents the oracle permits, and which not.
 
 use super::*;
 
@@ -199,7 +199,8 @@ fn damage_before_the_pool_noted_what_was_durable_may_show_something_older() {
         }
         oracle.damaged(2, is_noted);
         assert_eq!(oracle.clone().survived(AT, Some([1; 8])).is_ok(), !is_noted);
-        // A survey that cannot read it leaves that open; what is acknowledged and not flushed meanwhile is no promise.
+        // A survey that cannot read the block leaves its version open; a write that is acknowledged and not flushed
+        // meanwhile is no promise.
         let late = write(&mut oracle, 3);
         oracle.acknowledge(&late, false);
         oracle.unread(AT);
@@ -221,7 +222,8 @@ fn a_disk_that_ends_early_may_not_end_before_what_was_flushed() {
     assert!(oracle.cut_off(2, 0).is_ok());
 }
 
-/// What was read of a copy, after a power cut, was taken for whole where it lies: the next read, without the copy, had no excuse (life 4398046512471).
+/// After a power cut, content read from a cached copy was taken as intact in its own place: the next read, without
+/// the copy, had no excuse (life 4398046512471).
 #[test]
 fn regression_damage_that_a_copy_has_hidden_is_still_there() {
     let mut oracle = Oracle::default();
@@ -233,13 +235,14 @@ fn regression_damage_that_a_copy_has_hidden_is_still_there() {
     assert!(!oracle.may_be_unreadable(AT), "read where it lies");
     oracle.remains_damaged(AT);
     assert!(oracle.may_be_unreadable(AT) && oracle.may_survive_unreadable(AT));
-    // What is written over it is not.
+    // A write over the damaged content is intact.
     let made = write(&mut oracle, 3);
     oracle.acknowledge(&made, true);
     assert!(!oracle.may_be_unreadable(AT));
 }
 
-/// Nobody flushed before the power failed, and what a failed flush had lost was to be read all the same (life 5497618274969).
+/// Nobody flushed before the power failed, and content that a failed flush had lost was expected to be readable all
+/// the same (life 5497618274969).
 #[test]
 fn regression_what_a_failed_flush_lost_may_be_unreadable() {
     let mut oracle = Oracle::default();
