@@ -1,4 +1,4 @@
-//! Rounds of load, `kill -9`, recovery (killed as well, often) and a check of every block.
+//! Rounds of load, `kill -9`, recovery (often killed as well) and a check of every block.
 
 use crate::images::Images;
 use crate::liar;
@@ -17,49 +17,49 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Complaints of one check that are reported.
+/// Most objections of one check that are reported.
 const COMPLAINTS_MAX: usize = 8;
 
-/// What is planted, for the proof that the check finds it.
+/// A fault planted to prove that the check finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Plant {
-    /// A man in the middle answers flushes himself and takes FUA off.
+    /// A proxy answers flushes itself and removes FUA.
     Liar,
-    /// After the kill both devices are put back to a state of before the load, whole and consistent.
+    /// After the kill, both devices are restored to a whole and consistent state from before the load.
     RolledBack,
-    /// After the kill blocks of the capacity device are swapped with each other.
+    /// After the kill, blocks of the capacity device are swapped with each other.
     Swapped,
 }
 
-/// What to do.
+/// The options of `crash`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The program `forebay`.
     #[arg(long)]
     program: PathBuf,
-    /// An empty directory for the pools; kept where something is wrong.
+    /// An empty directory for the pools; kept if the test finds a fault.
     #[arg(long)]
     directory: PathBuf,
-    /// Kills under load.
+    /// Number of kills under load.
     #[arg(long, default_value_t = 5)]
     rounds: u64,
-    /// Replays choices; timing differs from run to run all the same.
+    /// Repeats the choices of an earlier run; its timing differs all the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Plants a fault that must be found.
     #[arg(long)]
     plant: Option<Plant>,
-    /// The capacity device in place of a file, `{pool}` and `{size}` in it standing for the pool's name and the device's size: a
-    /// bucket, which loses what was not flushed by itself.
+    /// The capacity target in place of a file; `{pool}` and `{size}` in it are replaced by the pool's name and the
+    /// device's size. It must be a bucket, which loses unflushed data by itself.
     #[arg(long, conflicts_with = "plant")]
     capacity: Option<String>,
 }
 
-/// Runs all rounds. A [`Finding`] where durability was broken.
+/// Runs all rounds. Returns a [`Finding`] if durability was broken.
 pub fn run(options: &Options) -> Result<()> {
     let mut random = Random::new(options.seed);
     let directory = std::fs::canonicalize(&options.directory)?;
-    // A full pool flushes by itself all the time, which would hide a server that does not when it is asked to.
+    // A full pool flushes by itself all the time, which would hide a server that ignores flush requests.
     let kinds = match options.plant {
         Some(Plant::Liar) => &KINDS[KINDS.len() - 1..],
         _ => &KINDS[..KINDS.len().min(usize::try_from(options.rounds)?.max(1))],
@@ -88,7 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
         "dropped"
     );
     for round in 0..options.rounds {
-        // Every second round is for the first, where most is in progress.
+        // Every second round uses the first pool, where most work is in progress.
         let others = settings.len() - 1;
         let index = if round % 2 == 0 || others == 0 { 0 } else { 1 + usize::try_from(round / 2)? % others };
         let setting = &settings[index];
@@ -104,7 +104,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Once the pools exist, nothing may go wrong: a server that does not start or hangs up is as bad as lost data.
+/// Once the pools exist, every error is a finding: a server that does not start or closes the connection is as bad as
+/// lost data.
 fn found(error: anyhow::Error) -> anyhow::Error {
     Finding(format!("{error:#}")).into()
 }
@@ -147,7 +148,7 @@ fn one_round(round: u64, setting: &Setting, random: &mut Random, plant: Option<P
         checked.between,
         status["recovery"]["dropped_blocks"],
     );
-    // What a recovery decided is durable: nothing was written since, and nothing may change.
+    // The result of a recovery is durable: nothing was written since, and nothing may change.
     server.kill()?;
     if random.chance(1, 2) {
         kill_starts(setting, random)?;
@@ -158,7 +159,7 @@ fn one_round(round: u64, setting: &Setting, random: &mut Random, plant: Option<P
     Ok(())
 }
 
-/// Drives all connections until the server is killed under them.
+/// Loads all connections until the server is killed.
 fn load(setting: &Setting, server: Server, uri: &NbdUri, load_for: Duration, random: &mut Random) -> Result<Sent> {
     let dying = AtomicBool::new(false);
     let mut sent = Sent::default();
@@ -174,7 +175,7 @@ fn load(setting: &Setting, server: Server, uri: &NbdUri, load_for: Duration, ran
             }));
         }
         let started = Instant::now();
-        // A thread that ends before the kill has found something.
+        // A thread that ends before the kill has found a fault.
         while started.elapsed() < load_for && threads.iter().all(|thread| !thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -194,7 +195,7 @@ fn load(setting: &Setting, server: Server, uri: &NbdUri, load_for: Duration, ran
     Ok(sent)
 }
 
-/// Kills the server while it recovers, up to three times; mostly early, because small pools recover at once.
+/// Kills the server up to three times while it recovers; mostly early, because small pools recover quickly.
 fn kill_starts(setting: &Setting, random: &mut Random) -> Result<u64> {
     let kills = random.below(4);
     for _ in 0..kills {
@@ -249,7 +250,7 @@ fn check_part(part: &Part, oracle: &Mutex<Oracle>, uri: &NbdUri) -> Result<(Tall
     Ok((tally, objections))
 }
 
-/// A clean stop, an offline check of every structure, and a start from it.
+/// Stops the server cleanly, checks every structure offline, and starts the server again.
 fn end(setting: &Setting) -> Result<()> {
     let (server, ready) = setting.pool.start()?;
     check(setting, &ready.uri)?;

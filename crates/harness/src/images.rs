@@ -1,4 +1,4 @@
-//! The files under a pool, for faults planted between a kill and the next start.
+//! The files of a pool's devices, for faults planted between a kill and the next start.
 
 use crate::setting::Setting;
 use anyhow::{Context, Result};
@@ -7,13 +7,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Both images of a pool.
+/// The images of both devices of a pool.
 pub struct Images {
     directory: PathBuf,
 }
 
 impl Images {
-    /// Those of a setting below the directory of the run.
+    /// The images of a setting, below the directory of the run.
     pub fn of(directory: &Path, setting: &Setting) -> Self {
         Self { directory: directory.join(setting.kind.name) }
     }
@@ -27,22 +27,22 @@ impl Images {
         Ok(())
     }
 
-    /// Keeps a copy of both.
+    /// Copies both images.
     pub fn keep(&self) -> Result<()> {
         self.copy("img", "kept")
     }
 
-    /// Puts the copy back.
+    /// Restores the copies.
     pub fn put_back(&self) -> Result<()> {
         self.copy("kept", "img")
     }
 
-    /// Swaps each block that holds data with the next one, in pairs.
+    /// Swaps each block that has data with the next one, in pairs.
     pub fn swap_blocks(&self) -> Result<()> {
         let path = self.directory.join("capacity.img");
         let file = File::options().read(true).write(true).open(&path)?;
         let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
-        // The head and the last superblock stay: this is about data.
+        // The head of the device and the last superblock stay: the fault concerns data.
         for pair in 64..blocks / 2 - 64 {
             let offset = pair * 2 * BLOCK_BYTES as u64;
             let mut both = [0; 2 * BLOCK_BYTES];

@@ -1,8 +1,8 @@
-//! A man in the middle who turns FLUSH into a command without effect and takes FUA off: to a client, a server whose
-//! flush is a no-op. The check must find him, or it proves nothing.
+//! A proxy that replaces FLUSH by a command without effect and removes FUA: to a client it looks like a server whose
+//! flush does nothing. The check must detect it, or it proves nothing.
 //!
-//! He reads what the client sends (NBD, doc/proto.md: fixed newstyle options, then requests of 28 bytes) and
-//! copies what the server answers; the command put in place of FLUSH, a prefetch, is answered without data as FLUSH is.
+//! The proxy parses the client's messages (NBD, doc/proto.md: fixed newstyle options, then requests of 28 bytes) and
+//! copies the server's answers; the command in place of FLUSH, a prefetch, is answered without data, as FLUSH is.
 
 use anyhow::{Context, Result};
 use forebay_device::nbd_client::{Endpoint, NbdUri};
@@ -17,8 +17,8 @@ const CMD_FLUSH: u16 = 3;
 const CMD_CACHE: u16 = 5;
 const FLAG_FUA: u16 = 1;
 
-/// Puts himself before a server; gives the URI to use instead. His threads end with the connections; the one that
-/// listens, with this program.
+/// Starts the proxy before a server; returns the URI to use instead. Its threads end with the connections; the
+/// listening thread ends with this program.
 pub fn before(uri: &NbdUri, directory: &Path) -> Result<NbdUri> {
     let Endpoint::Unix(server) = uri.endpoint.clone() else { anyhow::bail!("the liar knows Unix sockets only") };
     let path = directory.join("liar.sock");
@@ -30,7 +30,7 @@ pub fn before(uri: &NbdUri, directory: &Path) -> Result<NbdUri> {
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let Ok(client) = client else { return };
-            // A server that was killed: so ends the client's connection.
+            // The server was killed: the client's connection ends, too.
             let Ok(server) = UnixStream::connect(&server) else { continue };
             if serve(client, server).is_err() {
                 continue;
@@ -43,7 +43,7 @@ pub fn before(uri: &NbdUri, directory: &Path) -> Result<NbdUri> {
 fn serve(client: UnixStream, server: UnixStream) -> io::Result<()> {
     let (mut answers, mut to_client) = (server.try_clone()?, client.try_clone()?);
     std::thread::spawn(move || {
-        // Either end may be gone: the other must learn of it.
+        // Either end may be gone: the other must see that.
         let _ = io::copy(&mut answers, &mut to_client);
         let _ = to_client.shutdown(std::net::Shutdown::Both);
     });

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long the server may be silent.
+/// Longest time without an answer from the server.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Payload in progress at most, in bytes.
+/// Most bytes of payload in flight.
 const IN_FLIGHT_MAX_BYTES: usize = 4 << 20;
 
-/// What was sent, for the summary.
+/// Counts of requests sent, for the summary.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
     /// Writes of whole blocks.
@@ -28,9 +28,9 @@ pub struct Sent {
     pub trims: u64,
     /// Write-zeroes.
     pub zeroes: u64,
-    /// Of all these, durable by themselves.
+    /// Of all these, the requests with FUA.
     pub forced: u64,
-    /// Flushes that completed.
+    /// Completed flushes.
     pub flushes: u64,
     /// Reads.
     pub reads: u64,
@@ -39,7 +39,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Sums up.
+    /// Adds the counts of another connection.
     pub fn add(&mut self, other: &Self) {
         self.writes += other.writes;
         self.unaligned += other.unaligned;
@@ -68,26 +68,27 @@ enum Waiting {
     },
 }
 
-/// A connection, its part of the disk, and what is in progress.
+/// A connection, its part of the disk, and its requests in flight.
 pub struct Connection<'a> {
     client: NbdClient,
     part: &'a Part,
-    /// Of the whole disk: a completed flush covers every write acknowledged before it was sent, on any connection.
+    /// The oracle of the whole disk: a completed flush covers every write acknowledged before the flush was sent, on
+    /// any connection.
     oracle: &'a Mutex<Oracle>,
     random: Random,
     waiting: BTreeMap<u64, Waiting>,
     in_flight_bytes: usize,
     cursor: u64,
-    /// What was sent.
+    /// Counts of requests sent.
     pub sent: Sent,
 }
 
-/// The oracle, for one question; it holds no half-done change that a panic could have left.
+/// Locks the oracle; a panic of another thread cannot have left a change in it half done.
 pub fn ask(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
     oracle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Connects.
+/// Connects to an export.
 pub fn connect(uri: &NbdUri) -> Result<NbdClient> {
     let options = ClientOptions { timeout: TIMEOUT, ..ClientOptions::default() };
     Ok(NbdClient::connect(&uri.endpoint, &uri.export, &options)?)
@@ -102,11 +103,11 @@ impl<'a> Connection<'a> {
         Ok(Self { client, part, oracle, random, waiting, in_flight_bytes: 0, cursor: 0, sent })
     }
 
-    /// Goes on until the connection breaks, which it must not before `dying` is set.
+    /// Sends requests until the connection breaks, which is an error before `dying` is set.
     pub fn run(&mut self, depth: usize, dying: &AtomicBool) -> Result<()> {
         loop {
             let outcome = self.step(depth);
-            // A killed server's last replies may still lie in the socket: what they acknowledge counts.
+            // The last replies of a killed server may still be in the socket: they count as acknowledgements.
             if let Err(error) = outcome {
                 if error.downcast_ref::<Finding>().is_some() || !dying.load(Ordering::SeqCst) {
                     return Err(error);
@@ -160,8 +161,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// A range of disk sectors within a stripe of this part; half of the time among its first blocks, so that changes
-    /// overlap.
+    /// A range of disk sectors within a stripe of this part; half of the time among the stripe's first blocks, so
+    /// that changes overlap.
     fn somewhere(&mut self, len: u64, align: u64) -> Range<u64> {
         let stripe_sectors = STRIPE_BLOCKS * BLOCK_SECTORS as u64;
         let stripe = self.random.below(self.part.stripes());
@@ -172,7 +173,7 @@ impl<'a> Connection<'a> {
         start..start + len
     }
 
-    /// The next piece of a sequential run.
+    /// The next range of a sequential run.
     fn onward(&mut self) -> Range<u64> {
         let blocks = 32.min(STRIPE_BLOCKS - self.cursor % STRIPE_BLOCKS);
         let start = self.part.disk_block(self.cursor) * BLOCK_SECTORS as u64;
@@ -267,7 +268,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Something that the server must not do.
+/// A violation by the server.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Finding(pub String);

@@ -1,8 +1,10 @@
-//! Proofs on the real server that acknowledged means kept: killed under load, and with a map far larger than its memory.
+//! Tests on the real server that acknowledged data is kept: killed under load, and with a map far larger than its
+//! memory.
 //!
-//! Drives the program `forebay` as a process of its own, over NBD, and knows nothing else of it.
+//! Runs the program `forebay` as a separate process, over NBD, and knows nothing else about it.
 //!
-//! `crash` and `scale` print a table and end with 0 (good), 1 (a promise was broken) or 2 (could not be run).
+//! `crash` and `scale` print a table and exit with 0 (good), 1 (a promise was broken) or 2 (the test could not be
+//! run).
 #![forbid(unsafe_code)]
 
 mod crash;

@@ -3,15 +3,15 @@
 
 use forebay_block::BLOCK_BYTES;
 
-/// Blocks of a stripe: more than a map leaf has, so that a discard can empty one.
+/// Blocks of a stripe: more than a map leaf covers, so that a discard can empty a leaf.
 pub const STRIPE_BLOCKS: u64 = 512;
 
 /// A connection's blocks.
 #[derive(Debug)]
 pub struct Part {
-    /// Which of them.
+    /// Index of this part.
     index: u64,
-    /// Of how many.
+    /// Number of parts.
     parts: u64,
     stripes: u64,
 }
@@ -22,17 +22,17 @@ impl Part {
         Self { index, parts, stripes: disk_bytes / BLOCK_BYTES as u64 / STRIPE_BLOCKS / parts }
     }
 
-    /// Stripes.
+    /// Number of stripes in this part.
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
 
-    /// Blocks.
+    /// Number of blocks in this part.
     pub fn blocks(&self) -> u64 {
         self.stripes * STRIPE_BLOCKS
     }
 
-    /// Where a block of this part is on the disk.
+    /// The number on the disk of a block of this part.
     pub fn disk_block(&self, local: u64) -> u64 {
         let (stripe, at) = (local / STRIPE_BLOCKS, local % STRIPE_BLOCKS);
         (stripe * self.parts + self.index) * STRIPE_BLOCKS + at

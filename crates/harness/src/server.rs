@@ -1,4 +1,4 @@
-//! The server under test as a process of its own.
+//! The server under test, as a separate process.
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_device::nbd_client::NbdUri;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a start may take, far beyond what recovery needs.
+/// Longest time for a start, far beyond the time that recovery needs.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -21,7 +21,7 @@ pub struct Pool {
     pub program: PathBuf,
     /// Configuration file.
     pub config: PathBuf,
-    /// Where the server's words go.
+    /// File for the server's log.
     pub log: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Pool {
         command
     }
 
-    /// Runs a verb to its end; its output.
+    /// Runs a command to its end; returns its output.
     pub fn run(&self, verb: &str, arguments: &[&str]) -> Result<String> {
         let output = self.command(verb).args(arguments).output().context("cannot run forebay")?;
         if !output.status.success() {
@@ -42,13 +42,13 @@ impl Pool {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// What the running server says of itself.
+    /// The status of the running server.
     pub fn status(&self) -> Result<Value> {
         let text = self.run("status", &["--output", "json"])?;
         serde_json::from_str(&text).context("the status is no JSON")
     }
 
-    /// The end of the log.
+    /// The last lines of the log.
     pub fn last_words(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -59,7 +59,7 @@ impl Pool {
     pub fn spawn(&self) -> Result<Server> {
         let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = self.command("serve");
-        // So that nothing is left running when this program dies.
+        // Ensures that no server is left running when this program dies.
         command.env("FOREBAY_STOP_WITH_PARENT", "1");
         let started = Instant::now();
         let child = command.stdout(Stdio::piped()).stderr(log).spawn().context("cannot start the server")?;
@@ -74,7 +74,7 @@ impl Pool {
         std::thread::spawn(move || {
             let mut line = String::new();
             let result = BufReader::new(output).read_line(&mut line).map(|_| line);
-            // The receiver may have given up.
+            // The receiver may have timed out.
             let _ = sender.send(result);
         });
         let line = receiver
@@ -88,22 +88,22 @@ impl Pool {
     }
 }
 
-/// A server that clients can connect to.
+/// The state of a server that accepts clients.
 pub struct Ready {
-    /// Its first export.
+    /// URI of its first export.
     pub uri: NbdUri,
-    /// From the start of the process to the word `ready`.
+    /// Time from the start of the process to the word `ready`.
     pub after: Duration,
 }
 
-/// A server process; killed where nobody stopped it.
+/// A server process; dropping this kills it.
 pub struct Server {
     child: Child,
     started: Instant,
 }
 
 impl Server {
-    /// `kill -9`; a server that has ended by itself is a finding.
+    /// Kills it by `kill -9`; an error if it has already ended by itself.
     pub fn kill(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the server was gone before it was killed: {status}");
@@ -113,7 +113,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGTERM, which must end in exit code 0.
+    /// Stops it by SIGTERM, which must lead to exit code 0; returns the time that it took.
     pub fn stop(mut self) -> Result<Duration> {
         let asked = Instant::now();
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Resident memory of the process: now, and the most it ever was (`VmRSS`, `VmHWM` of proc(5)), in bytes.
+    /// Resident memory of the process in bytes: now, and its peak (`VmRSS`, `VmHWM` of proc(5)).
     pub fn resident_bytes(&self) -> Result<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let field = |name: &str| {
@@ -143,7 +143,7 @@ impl Server {
         Ok((field("VmRSS:")?, field("VmHWM:")?))
     }
 
-    /// Bytes that the process has had fetched from storage so far (`read_bytes` of /proc/PID/io, proc(5)).
+    /// Bytes that the process has read from storage so far (`read_bytes` of /proc/PID/io, proc(5)).
     pub fn read_by_device(&self) -> Result<u64> {
         let text = std::fs::read_to_string(format!("/proc/{}/io", self.child.id()))?;
         let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
@@ -153,7 +153,7 @@ impl Server {
     /// Processor time of the process so far, all threads (`utime` and `stime` of /proc/PID/stat, proc(5)), in seconds.
     pub fn cpu_seconds(&self) -> Result<f64> {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name in parentheses may hold anything; utime and stime are the 12th and 13th word after it.
+        // The name in parentheses may contain anything; utime and stime are the 12th and 13th word after it.
         let words = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         let ticks: u64 = words.map(|word| word.parse().unwrap_or(0)).sum();
         Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
@@ -162,13 +162,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After a stop or a kill there is nothing left.
+        // After a stop or a kill, both fail.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Makes a sparse file.
+/// Creates a sparse file.
 pub fn sparse_file(path: &Path, size_bytes: u64) -> Result<()> {
     let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
     file.set_len(size_bytes).with_context(|| format!("the file system does not take {size_bytes} bytes in one file"))

@@ -1,4 +1,4 @@
-//! The pools that are killed: what each is to bring about.
+//! The pools of the crash test: what each is meant to exercise.
 
 use crate::part::Part;
 use crate::server::{Pool, sparse_file};
@@ -7,10 +7,10 @@ use forebay_proof::oracle::Oracle;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Connections, and so parts of the disk.
+/// Number of connections, and of parts of the disk.
 pub const CONNECTIONS: u64 = 4;
 
-/// A kind of pool, sizes in MiB.
+/// A kind of pool; sizes in MiB.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Name.
@@ -20,34 +20,34 @@ pub struct Kind {
     /// Size of the disk.
     pub disk: u64,
     memory: u64,
-    /// Its load must have moved data to the capacity tier and collected bands there.
+    /// Whether its load must have moved data to the capacity tier and collected bands there.
     pub must_move: bool,
 }
 
-/// A fast tier that is always full, so that destage and collection are in progress at every kill; a map that does not fit
-/// memory, so that leaves come and go; and one with room for everything.
+/// A fast tier that is always full, so that destage and collection are in progress at every kill; a map that does not
+/// fit memory, so that leaves are loaded and evicted; and a pool with room for everything.
 pub const KINDS: [Kind; 3] = [
     Kind { name: "tiny", fast: 8, capacity: 36, disk: 24, memory: 64, must_move: true },
     Kind { name: "paged", fast: 64, capacity: 640, disk: 384, memory: 48, must_move: false },
     Kind { name: "roomy", fast: 256, capacity: 1024, disk: 256, memory: 1024, must_move: false },
 ];
 
-/// A pool of one kind, and what its disk must hold.
+/// A pool of one kind, and the expected contents of its disk.
 pub struct Setting {
     /// Its kind.
     pub kind: Kind,
     /// Its server.
     pub pool: Pool,
-    /// Who writes where on the disk.
+    /// The parts of the disk, one for each connection.
     pub parts: Vec<Part>,
-    /// What the disk may hold.
+    /// Knows the contents that the disk may have.
     pub oracle: Mutex<Oracle>,
 }
 
 impl Setting {
-    /// Makes files and configuration, and formats the pool.
+    /// Creates files and configuration, and formats the pool.
     pub fn create(kind: Kind, program: &Path, directory: &Path, seed: u64, capacity: Option<&str>) -> Result<Self> {
-        // A load of a second or two moves little to a store that comes and goes.
+        // A load of a second or two moves little to a store that is not always reachable.
         let kind = Kind { must_move: kind.must_move && capacity.is_none(), ..kind };
         let directory = directory.join(kind.name);
         std::fs::create_dir_all(&directory)?;
@@ -66,7 +66,7 @@ impl Setting {
     }
 }
 
-/// Four placements by address. Both devices lose what was not flushed when the process dies.
+/// Four placements by address. Both devices lose unflushed data when the process dies.
 fn configuration(kind: &Kind, directory: &str, seed: u64, capacity: Option<&str>) -> String {
     let Kind { name, fast, disk, memory, .. } = kind;
     let capacity = match capacity {

@@ -1,40 +1,40 @@
-//! The pools of the scale test, and what is asked of them.
+//! The pools of the scale test, and their limits.
 
 use crate::server::{Pool, sparse_file};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Blocks that a map leaf maps (docs/format.md).
+/// Blocks covered by a map leaf (docs/format.md).
 pub const LEAF_BLOCKS: u64 = 400;
 /// Size of a leaf in bytes.
 pub const LEAF_BYTES: u64 = 4096;
 
-/// One pool, one load, one kill.
+/// One pool with its load, its kill and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Name.
+    /// Name, as in `--case`.
     pub name: &'static str,
     /// Size of the disk that is written, in GiB.
     pub disk_gib: u64,
     /// The operator's memory limit, in MiB.
     pub limit_mib: u64,
-    /// The load goes on at least until so many map leaves exist.
+    /// The load continues at least until this many map leaves exist.
     pub leaves: u64,
-    /// Blocks read back at most: the newest of them, and others evenly over all.
+    /// Most blocks read back: half of them the newest, the others spread evenly over all.
     pub check_max: u64,
-    /// First write one block to each leaf, in order: maps the whole disk's span thinly.
+    /// Whether to write one block in each leaf first, in order: maps the whole disk thinly.
     pub sweep: bool,
-    /// From the start of the process to `ready`, after the kill.
+    /// Longest time from the start of the process to `ready`, after the kill.
     pub ready_max: Duration,
-    /// Part of long runs, of short ones.
+    /// The runs that include the case.
     pub runs: Runs,
 }
 
-/// When a case is run.
+/// The runs that include a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// Where it is asked for.
+    /// Only on request, with `--case`.
     Little,
     /// In short runs.
     Short,
@@ -42,16 +42,16 @@ pub enum Runs {
     Long,
 }
 
-/// Recovery may read so much, in bytes.
+/// Most bytes that recovery may read.
 pub const READ_MAX_BYTES: u64 = 1 << 30;
-/// Size of the capacity file, in GiB: sparse.
+/// Size of the sparse capacity file, in GiB.
 const CAPACITY_GIB: u64 = 4096;
-/// Size of the fast file, in GiB: sparse.
+/// Size of the sparse fast file, in GiB.
 const FAST_GIB: u64 = 24;
-/// Nearly all of the pool.
+/// Size of a disk that covers nearly all of the pool, in GiB.
 const WIDE_GIB: u64 = 4000;
 
-/// Leaves that make a map of ten times a memory limit.
+/// Number of leaves in a map of ten times a memory limit.
 const fn ten_times(limit_mib: u64) -> u64 {
     10 * (limit_mib << 20) / LEAF_BYTES
 }
@@ -68,7 +68,7 @@ pub const CASES: [Case; 5] = [
         ready_max: Duration::from_secs(10),
         runs: Runs::Short,
     },
-    // Where there is little space: a map of four times the limit.
+    // For machines with little disk space: a map of four times the limit.
     Case {
         name: "wide-little",
         disk_gib: WIDE_GIB,
@@ -89,7 +89,7 @@ pub const CASES: [Case; 5] = [
         ready_max: Duration::from_secs(10),
         runs: Runs::Long,
     },
-    // 64 GiB of address space with every leaf present: what recovery and map see of 64 GiB of data.
+    // 64 GiB of address space with every leaf present: to recovery and map the same as 64 GiB of data.
     Case {
         name: "mapped",
         disk_gib: 64,
@@ -100,7 +100,7 @@ pub const CASES: [Case; 5] = [
         ready_max: Duration::from_secs(2),
         runs: Runs::Long,
     },
-    // The most leaves that may be dirty at once, so that recovery reads as much as it ever may.
+    // The most leaves that may be dirty at once, so that recovery reads as much as possible.
     Case {
         name: "burst",
         disk_gib: WIDE_GIB,
@@ -114,12 +114,12 @@ pub const CASES: [Case; 5] = [
 ];
 
 impl Case {
-    /// Blocks of the disk.
+    /// Number of blocks of the disk.
     pub fn blocks(&self) -> u64 {
         self.disk_gib << 18
     }
 
-    /// Makes files and configuration, and formats the pool.
+    /// Creates files and configuration, and formats the pool.
     pub fn create(&self, program: &Path, directory: &Path) -> Result<Pool> {
         let directory = directory.join(self.name);
         std::fs::create_dir_all(&directory)?;

@@ -1,5 +1,6 @@
-//! A pool of 4 TiB whose map is far larger than the memory allowed: random writes over all of it, killed with the
-//! journal at its largest; how much memory, how long recovery takes and what it reads, and whether all is right.
+//! A pool of 4 TiB whose map is far larger than the permitted memory: random writes all over it, then a kill while
+//! the journal is at its largest; measures memory, the time of recovery and the bytes that it reads, and checks all
+//! data.
 
 mod case;
 mod writer;
@@ -14,15 +15,16 @@ use std::time::{Duration, Instant};
 use writer::{Progress, Written};
 
 const MIB: u64 = 1 << 20;
-/// How often the server is looked at.
+/// Interval between two measurements of the server.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// The largest journal seen is taken for the largest when for so long none was larger by more than 5 percent.
+/// The largest journal seen counts as the peak once none was larger by more than 5 percent for this long.
 const PEAK_SETTLED: Duration = Duration::from_secs(3);
-/// Share of it at which to kill, and by how much this is lowered each second after it: the largest was one sample of a
-/// ring that may go round between two, so nothing promises that it is seen again. What it was at the kill is printed.
+/// Percentage of the peak at which to kill, and by how much this is lowered in each second after it: the peak was one
+/// sample of a ring that may wrap around between two samples, so that it may not be seen again. The size at the kill
+/// is printed.
 const PEAK_PERCENT: (u64, u64) = (95, 3);
 
-/// What to do.
+/// The options of `scale`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The program `forebay`.
@@ -31,13 +33,13 @@ pub struct Options {
     /// An empty directory for the pools.
     #[arg(long)]
     directory: PathBuf,
-    /// The long cases.
+    /// Whether to run the long cases.
     #[arg(long)]
     long: bool,
-    /// Only the case of this name.
+    /// Runs only the case of this name.
     #[arg(long)]
     case: Option<String>,
-    /// Replays the addresses.
+    /// Repeats the addresses of an earlier run.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Longest load of one case, in seconds.
@@ -45,7 +47,7 @@ pub struct Options {
     load_seconds: u64,
 }
 
-/// What was seen of the server until it was killed.
+/// Measurements of the server until it was killed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     resident_max: u64,
@@ -54,7 +56,7 @@ struct Seen {
     load: Duration,
 }
 
-/// Runs the cases. A [`Finding`] where a bound was broken.
+/// Runs the cases. Returns a [`Finding`] if a bound was exceeded.
 pub fn run(options: &Options) -> Result<()> {
     let directory = std::fs::canonicalize(&options.directory)?;
     let mut wrong = Vec::new();
@@ -112,7 +114,7 @@ fn one(case: &Case, options: &Options, directory: &std::path::Path) -> Result<Ve
 
     let (server, ready) = pool.start()?;
     let cpu_seconds = server.cpu_seconds()?;
-    // Against a busy machine the bounds on time mean little: its load stands beside them.
+    // On a busy machine the bounds on time mean little: its load is printed beside them.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default().to_owned();
     let status = pool.status()?;
@@ -144,7 +146,7 @@ fn one(case: &Case, options: &Options, directory: &std::path::Path) -> Result<Ve
     Ok(wrong)
 }
 
-/// The clean stop, and the start from it.
+/// Stops the server cleanly, and starts it again.
 fn finish(pool: &Pool, stopped: Duration) -> Result<()> {
     let (server, ready) = pool.start()?;
     let clean = pool.status()?["recovery"]["clean"] == true;
@@ -159,7 +161,7 @@ fn finish(pool: &Pool, stopped: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Watches the server under load, and kills it when everything was touched and the journal is as full as it gets.
+/// Watches the server under load, and kills it once all leaves exist and the journal is as full as it gets.
 fn watch(
     case: &Case,
     options: &Options,

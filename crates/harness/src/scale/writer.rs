@@ -1,4 +1,4 @@
-//! Numbered writes of one block each, and the check of what they left.
+//! Numbered writes of one block each, and the check of their results.
 
 use super::case::{Case, LEAF_BLOCKS};
 use crate::load::{Finding, connect};
@@ -14,29 +14,29 @@ const DEPTH: usize = 128;
 /// Writes between two flushes.
 const FLUSH_EVERY: u32 = 4096;
 
-/// Everything written: write number n, from 1 on, went to `blocks[n - 1]`.
+/// All writes: write number n, from 1 on, was to block `blocks[n - 1]`.
 pub struct Written {
     seed: u64,
     blocks: Vec<u64>,
-    /// Numbers of writes in the order of acknowledgement.
+    /// Numbers of writes in the order of their acknowledgement.
     acknowledged: Vec<u32>,
-    /// How many of them completed flushes cover.
+    /// How many of them are covered by completed flushes.
     covered: usize,
 }
 
-/// What write number n puts into a block.
+/// The content of write number n.
 fn content(number: u32) -> Content {
     std::array::from_fn(|sector| (number - 1) * BLOCK_SECTORS as u32 + 1 + sector as u32)
 }
 
-/// Where the writer is, for whoever watches.
+/// The progress of the writer, for the thread that watches.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Leaves touched so far.
+    /// Number of leaves touched so far.
     pub leaves: AtomicU64,
-    /// Writes acknowledged so far.
+    /// Number of writes acknowledged so far.
     pub writes: AtomicU64,
-    /// The server is about to be killed: a broken connection is no finding.
+    /// Whether the server is about to be killed: a broken connection is no finding then.
     pub dying: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ enum Waiting {
 }
 
 impl Written {
-    /// Nothing yet.
+    /// A writer that has written nothing yet.
     pub fn new(seed: u64) -> Self {
         Self { seed, blocks: Vec::new(), acknowledged: Vec::new(), covered: 0 }
     }
@@ -120,8 +120,8 @@ impl Written {
         Ok(())
     }
 
-    /// Reads what was written, and a thousand blocks that were not; gives the number of blocks read, and of those
-    /// whose only writes were never flushed.
+    /// Reads the written blocks, and a thousand others; returns the number of blocks read, and of those whose writes
+    /// were never flushed.
     pub fn check(&self, case: &Case, uri: &NbdUri) -> Result<(u64, u64)> {
         let history = History::of(self);
         let mut blocks: Vec<u64> = history.writes.iter().map(|&(block, _)| block).collect();
@@ -156,9 +156,9 @@ impl Written {
 
 /// All writes, by block: too many blocks for one oracle, so that each gets its own when it is judged.
 struct History {
-    /// Block and number, in order.
+    /// Block and number of each write, sorted.
     writes: Vec<(u64, u32)>,
-    /// By number: covered by a flush.
+    /// For each number, whether a flush covers the write.
     is_durable: Vec<bool>,
 }
 
@@ -171,7 +171,7 @@ impl History {
         Self { writes, is_durable }
     }
 
-    /// Writes of a block in the order of sending, and whether each was flushed.
+    /// The writes of a block in the order of sending, and whether each was flushed.
     fn of_block(&self, block: u64) -> impl Iterator<Item = (u32, bool)> {
         let first = self.writes.partition_point(|&(other, _)| other < block);
         let of_block = self.writes[first..].iter().take_while(move |&&(other, _)| other == block);
