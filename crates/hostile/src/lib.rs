@@ -1,5 +1,5 @@
-//! What reads bytes that somebody else wrote, one entry for each kind: the fuzzer (`fuzz/`) finds inputs, and a test here runs
-//! those that it found and what little changes make of them.
+//! Parsers of untrusted bytes, with one entry for each kind of input: the fuzzer (`fuzz/`) finds inputs, and a test
+//! here runs these inputs and small changes of them.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "an input that gets so far is what is looked for")]
 
@@ -21,10 +21,10 @@ mod volume_summary;
 mod volume_superblock;
 mod volume_warm;
 
-/// Reads bytes of one kind.
+/// A function that parses bytes of one kind.
 type Run = fn(&[u8]);
 
-/// Each kind by the name of its folder in `fuzz/corpus`.
+/// The function of each kind, by the name of its folder in `fuzz/corpus`.
 pub const KINDS: [(&str, Run); 16] = [
     ("nbd_session", nbd_session::run),
     ("trace_any", trace_any::run),
@@ -44,10 +44,10 @@ pub const KINDS: [(&str, Run); 16] = [
     ("volume_warm", volume_warm::run),
 ];
 
-/// Reads `input` as what `kind` says.
+/// Parses `input` as an input of this kind.
 ///
 /// # Panics
-/// Where there is no such kind, or the input shows a fault.
+/// There is no such kind, or the input shows a fault.
 pub fn run(kind: &str, input: &[u8]) {
     let (_, run) = KINDS.iter().find(|(name, _)| *name == kind).expect("no such kind");
     run(input);

@@ -1,7 +1,8 @@
 //! A hostile or broken NBD client against the session state machine.
 //!
-//! Input: one byte that says how the network cuts the rest (0: not at all), then what the client sends. The corpus
-//! holds sessions of real clients against exports of these names and sizes, so that mutation starts deep inside.
+//! Input: one byte that says how the network splits the rest (0: not at all), then the client's bytes. The corpus
+//! contains sessions of real clients against exports of these names and sizes, so that mutation starts deep inside
+//! the protocol.
 
 use forebay_block::DiskId;
 use forebay_export::{Access, Backend, Export, Exports, MemoryBackend, Session, SessionLimits};
@@ -54,7 +55,7 @@ pub(crate) fn run(input: &[u8]) {
             for completion in done.drain(..) {
                 session.complete(completion.token, completion.result);
             }
-            // A client that takes a little at a time.
+            // A client that reads a little at a time.
             let pending = session.outgoing().pending_bytes();
             let sent = if cut.is_multiple_of(2) { pending } else { pending.div_ceil(2) };
             session.sent(sent);

@@ -1,5 +1,5 @@
-//! A tiny pool in memory with a life behind it, for targets that put hostile structures into it. Checksums are made right
-//! again, so that what is inside gets through.
+//! A tiny pool in memory that has been used, for targets that plant hostile structures in it. The targets correct the
+//! checksums, so that the structures reach the parsers.
 
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Request};
@@ -21,13 +21,13 @@ const FAST_BYTES: usize = 1664 << 10;
 const CAPACITY_BYTES: usize = 2752 << 10;
 const DISK_BYTES: u64 = 8 << 20;
 const BULK: ClassId = ClassId(5);
-/// Requests that a device takes before somebody must be going round in circles.
+/// Most requests that a device accepts: beyond that, the engine must be in an endless loop.
 const REQUESTS_MAX: u64 = 50_000;
 
-/// The two devices' bytes.
+/// The bytes of the two devices.
 pub(crate) type Images = [Vec<u8>; 2];
 
-/// A device in memory that does everything at once.
+/// A device in memory that performs every request at once.
 struct Ram {
     geometry: Geometry,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -125,14 +125,14 @@ fn classes() -> Vec<ClassSpec> {
     vec![ClassSpec { read_cache: true, ..ClassSpec::new("bulk", Place::Capacity) }]
 }
 
-/// An open pool, with a clock that ticks while it is asked for something.
+/// An open pool, with a clock that advances while the pool serves a request.
 pub(crate) struct Served {
     pub pool: Pool,
     shared: Shared,
     now_ns: u64,
 }
 
-/// A request for blocks: the first, and how many.
+/// A request for blocks, given the first block and their number.
 fn request(
     op: forebay_volume::Op,
     disk: DiskId,
@@ -149,7 +149,7 @@ impl Served {
         Ok(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
     }
 
-    /// As a mirror, of the first device and a blank one, where that can be put together and opened.
+    /// Opens the images as a mirror of the first device and a blank one; `None` if it cannot be assembled and opened.
     pub(crate) fn joined(images: Images) -> Option<Self> {
         let blank = vec![0; images[0].len()];
         let (mut all, shared) = devices(images);
@@ -169,7 +169,7 @@ impl Served {
         Some(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
     }
 
-    /// One request, to its end; `None` where it was refused.
+    /// Performs one request to its end; `None` if it was refused.
     pub(crate) fn ask(
         &mut self,
         op: forebay_volume::Op,
@@ -197,7 +197,7 @@ impl Served {
         self.ask(forebay_volume::Op::Write(buf), block, blocks, bulk.then_some(BULK));
     }
 
-    /// One block, as far as it can be read.
+    /// Reads one block; `None` if it cannot be read.
     pub(crate) fn read(&mut self, block: u64) -> Option<Vec<u8>> {
         match self.ask(forebay_volume::Op::Read, block, 1, None)? {
             Outcome::Data(data) => Some(data.to_vec()),
@@ -205,7 +205,7 @@ impl Served {
         }
     }
 
-    /// All blocks of the disk, in pieces, as far as they can be read.
+    /// Reads all blocks of the disk, in pieces; `None` for each piece that cannot be read.
     pub(crate) fn read_all(&mut self) -> Vec<Option<Vec<u8>>> {
         let pieces = (0..DISK_BYTES / 4096).step_by(16);
         let read = pieces.map(|block| match self.ask(forebay_volume::Op::Read, block, 16, None)? {
@@ -215,7 +215,7 @@ impl Served {
         read.collect()
     }
 
-    /// What a life after this needs: everything is read, a part is written again and again, so that bands are collected.
+    /// Uses the pool: reads everything, and writes a part repeatedly, so that bands are collected.
     pub(crate) fn live(&mut self, rounds: u64) {
         self.read_all();
         for round in 0..rounds {
@@ -229,7 +229,7 @@ impl Served {
     }
 }
 
-/// Opens the capacity tier alone and reads all of it, as far as it can be read.
+/// Opens the capacity tier alone and reads all of it, as far as possible.
 pub(crate) fn read_alone(images: &Images) {
     let (mut devices, _) = devices(images.clone());
     devices.list.remove(0);
@@ -249,7 +249,8 @@ pub(crate) fn read_alone(images: &Images) {
     }
 }
 
-/// A pool that was cut off: it has open and closed bands, pages, and a journal beyond its last checkpoint.
+/// A pool after a power cut: it has open and closed bands, pages, and a journal that extends beyond its last
+/// checkpoint.
 pub(crate) fn aged() -> Images {
     static AGED: OnceLock<Images> = OnceLock::new();
     AGED.get_or_init(|| {
@@ -290,7 +291,7 @@ pub(crate) fn superblock(images: &Images) -> Superblock {
     Superblock::decode(&images[0][..4096]).unwrap()
 }
 
-/// The newest root header, where its area begins, and the root.
+/// The newest root header, the offset of its area, and the root.
 pub(crate) fn root(images: &Images) -> (RootHeader, usize, Root) {
     let superblock = superblock(images);
     let newest = superblock.root_offsets_bytes.iter().filter_map(|&at| {
@@ -302,7 +303,7 @@ pub(crate) fn root(images: &Images) -> (RootHeader, usize, Root) {
     (header, area, root_blob::decode(blob, &RootBounds::of(&superblock)).unwrap())
 }
 
-/// Puts a blob in the place of the newest root's.
+/// Replaces the blob of the newest root.
 pub(crate) fn set_blob(images: &mut Images, blob: &[u8]) {
     let (header, area, _) = root(images);
     let len = superblock(images).root_len_bytes as usize;
@@ -316,7 +317,8 @@ pub(crate) fn set_blob(images: &mut Images, blob: &[u8]) {
     }
 }
 
-/// Changes bytes by the input: each step is two bytes of place, one of length (1 to 8), then what to put there.
+/// Changes bytes as the input says: each step has two bytes for the offset, one for the length (1 to 8), then the new
+/// bytes.
 pub(crate) fn patch(bytes: &mut [u8], mut input: &[u8]) {
     while let [low, high, len, rest @ ..] = input {
         let len = (usize::from(*len) % 8 + 1).min(rest.len());

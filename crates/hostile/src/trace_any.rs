@@ -5,7 +5,7 @@ use forebay_trace::format::from_reader;
 use std::io::Cursor;
 use std::path::Path;
 
-/// What a packed input may become: more is the same again.
+/// Most requests read from a packed input: more of them show nothing new.
 const REQUESTS_MAX: usize = 1 << 18;
 
 pub(crate) fn run(input: &[u8]) {

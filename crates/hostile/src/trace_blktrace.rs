@@ -1,4 +1,4 @@
-//! A hostile blktrace file against its reader, and what it makes of it against the writer.
+//! A hostile blktrace file for the reader, whose result goes to the writer.
 
 use forebay_trace::Names;
 use forebay_trace::format::{BlktraceWriter, Format, from_reader};

@@ -1,14 +1,15 @@
-//! A hostile Parquet file against the reader of traces.
+//! A hostile Parquet file for the reader of traces.
 
 use forebay_trace::format::parquet::ParquetTrace;
 use forebay_trace::{Names, Source};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// What a packed input may become: more is the same again.
+/// Most requests read from a packed input: more of them show nothing new.
 const REQUESTS_MAX: usize = 1 << 17;
 
-/// The file is read at places, so it has a name, which is this process's. `fuzz/run` sets a folder in memory, and removes it.
+/// The file is read at random offsets, so that it needs a name, which is specific to this process. `fuzz/run` sets a
+/// folder in memory, and removes it.
 static PATH: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("forebay-fuzz-{}.parquet", std::process::id())));
 

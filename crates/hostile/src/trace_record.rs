@@ -1,11 +1,12 @@
-//! A hostile file of `forebay record`, as it is and with all checksums made right, so that what they guard is reached.
+//! A hostile file of `forebay record`, unchanged and with all checksums corrected, so that the bytes that they
+//! protect are parsed.
 
 use forebay_block::checksum::crc32c;
 use forebay_trace::format::Segments;
 use forebay_trace::{Names, Source};
 use std::io::Cursor;
 
-/// A header, of the file or of a segment (docs/record.md).
+/// Length of a header, of the file or of a segment (docs/record.md).
 const BLOCK_BYTES: usize = 64;
 
 pub(crate) fn run(input: &[u8]) {
@@ -39,7 +40,7 @@ fn put(bytes: &mut [u8], at: usize, crc: u32) {
     bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The bytes with the checksum of each header, payload and footer as it must be.
+/// The bytes with corrected checksums of each header, payload and footer.
 fn sealed(input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     if bytes.len() < BLOCK_BYTES {

@@ -1,6 +1,6 @@
-//! A hostile text against the reader of one of the formats.
+//! A hostile text for the reader of one of the formats.
 //!
-//! Input: one byte that picks the format, then the text.
+//! Input: one byte that selects the format, then the text.
 
 use forebay_trace::Names;
 use forebay_trace::format::{FioLogVersion, FioLogWriter, Format, from_reader};

@@ -1,6 +1,7 @@
-//! A hostile note of what is in flight, which the machine of a vhost-user-blk device keeps.
+//! A hostile record of requests in flight, which the machine of a vhost-user-blk device keeps.
 //!
-//! Input: the index of the used ring, two bytes, then the note: two queues of 8 entries, as `vhost/inflight.rs` lays them out.
+//! Input: the index of the used ring, two bytes, then the record: two queues of 8 entries, in the layout of
+//! `vhost/inflight.rs`.
 
 use forebay_export::vhost::hostile::recover_inflight;
 

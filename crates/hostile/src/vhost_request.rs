@@ -1,6 +1,7 @@
 //! A hostile guest's request of a virtio block device.
 //!
-//! Input: the beginning of the guest's memory, 64 KiB. A table of 8 descriptors is at address 0, and the chain begins at its first.
+//! Input: the beginning of the guest's memory, 64 KiB. A table of 8 descriptors is at address 0; the chain begins at
+//! its first.
 
 use forebay_export::vhost::hostile::read_request;
 

@@ -1,6 +1,6 @@
-//! Hostile journal batches under right checksums, replayed into a tiny pool.
+//! Hostile journal batches with correct checksums, replayed into a tiny pool.
 //!
-//! Input: one byte that chooses a batch of the journal, then steps that change it.
+//! Input: one byte that selects a batch of the journal, then steps that change the batch.
 
 use crate::pool;
 use forebay_volume::layout::batch::{BATCH_MAX_BYTES, decode_batch, peek};
@@ -28,7 +28,7 @@ pub(crate) fn run(input: &[u8]) {
     let (at, len) = batches[usize::from(which) % batches.len()];
     let bytes = &mut ring[at..at + len];
     pool::patch(bytes, steps);
-    // Of the length that the batch claims now, where it is there.
+    // The length that the changed batch claims, if that many bytes exist.
     let len = peek(bytes, &pool::POOL).map_or(len, |header| (header.len_bytes as usize).clamp(96, len));
     seal(&mut bytes[..len]);
     let _ = decode_batch(bytes, &pool::POOL);

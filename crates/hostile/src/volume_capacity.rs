@@ -1,7 +1,7 @@
-//! Hostile roots of the capacity tier under right checksums: refused, or what is opened can be read; and the pool with its fast
-//! tier lives with them.
+//! Hostile roots of the capacity tier with correct checksums: a root is refused, or the opened tier can be read; and
+//! the pool with its fast tier works with it.
 //!
-//! Input: steps that change the blob of the newest one.
+//! Input: steps that change the blob of the newest root.
 
 use crate::pool;
 use forebay_volume::layout::capacity_root::{CapacityHeader, CapacityRoot};

@@ -1,5 +1,5 @@
-//! Hostile labels of a mirror under right checksums: refused, or as they were when they are written again; and never the reason for
-//! a panic when a mirror is put together of devices that carry them.
+//! Hostile labels of a mirror with correct checksums: a label is refused, or encodes to the same bytes again; and
+//! assembling a mirror of devices with such labels never panics.
 
 use crate::pool;
 use forebay_volume::layout::codec::COUNTER_LIMIT;
@@ -7,7 +7,7 @@ use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::seal;
 use forebay_volume::layout::superblock::Superblock;
 
-/// What two members of an aged pool say, one of which is the device that is there.
+/// A label of an aged pool with two members, one of which is the existing device.
 fn label(images: &pool::Images) -> Option<MemberLabel> {
     let superblock = Superblock::decode(&images[0][..4096]).ok()?;
     Some(MemberLabel {

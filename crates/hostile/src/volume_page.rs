@@ -1,6 +1,6 @@
-//! Hostile map pages under right checksums, all the way up to the root.
+//! Hostile map pages with correct checksums, up to the root.
 //!
-//! Input: one byte that chooses the index page (0) or one of its leaves, then steps that change the page.
+//! Input: one byte that selects the index page (0) or one of its leaves, then steps that change the page.
 
 use crate::pool;
 use forebay_block::DiskId;

@@ -1,4 +1,4 @@
-//! Hostile roots under right checksums: refused by the name of a section, or the pool lives with them.
+//! Hostile roots with correct checksums: a root is refused with the name of a section, or the pool works with it.
 //!
 //! Input: steps that change the blob of a root whose sections follow each other as its encoder writes them.
 
@@ -7,7 +7,7 @@ use forebay_volume::layout::root::RootBounds;
 use forebay_volume::layout::root_blob;
 use forebay_volume::layout::seal;
 
-/// Makes the checksum of each section right, as far as lengths lead from one to the next.
+/// Corrects the checksum of each section, as far as the lengths lead from one section to the next.
 fn seal_sections(blob: &mut [u8]) {
     let mut at = 0;
     while let Some(length) = blob.get(at + 8..at + 12) {

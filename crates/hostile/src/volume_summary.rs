@@ -1,7 +1,7 @@
-//! Hostile band summaries under right checksums: whatever they say, the map decides who lives, so data that was good is
-//! read as it was.
+//! Hostile band summaries with correct checksums: whatever they contain, the map decides which blocks live, so that
+//! good data is read unchanged.
 //!
-//! Input: one byte that chooses the summary, then steps that change it.
+//! Input: one byte that selects the summary, then steps that change it.
 
 use crate::pool;
 use forebay_volume::layout::band_summary::{BandShape, SummaryName, decode};
@@ -33,7 +33,7 @@ pub(crate) fn run(input: &[u8]) {
     let _ = decode(&pool::POOL, SummaryName { band, group, generation }, shape.group_grains(group), page);
     let mut before = pool::Served::open(pool::aged()).unwrap();
     let Ok(mut served) = pool::Served::open(images) else { panic!("a summary kept the pool from being opened") };
-    // Blocks that are left alone keep their data while bands are collected around them.
+    // Blocks that are not written keep their data while bands are collected around them.
     let kept =
         |served: &mut pool::Served| -> Vec<Option<Vec<u8>>> { (0..200).step_by(7).map(|b| served.read(b)).collect() };
     let expected = kept(&mut before);

@@ -1,5 +1,5 @@
-//! Hostile superblocks under right checksums: refused, or as they were when they are written again; and never the reason
-//! for a panic when a pool is opened with them.
+//! Hostile superblocks with correct checksums: a superblock is refused, or encodes to the same bytes again; and
+//! opening a pool with one never panics.
 
 use crate::pool;
 use forebay_block::checksum::crc32c;

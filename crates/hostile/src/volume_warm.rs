@@ -1,4 +1,4 @@
-//! A hostile list of copies under right checksums: whatever it names, hosts read what they read without it.
+//! A hostile list of cached copies with correct checksums: whatever it names, hosts read the same data as without it.
 
 use crate::pool;
 use forebay_volume::layout::page::{BLOCK_GRAINS, SECTOR_GRAINS};
@@ -6,7 +6,7 @@ use forebay_volume::layout::seal;
 use forebay_volume::layout::warm_list::{HEAD_OFFSET_BYTES, SlotRun, WarmChunk, WarmEntry, WarmHead};
 use std::sync::OnceLock;
 
-/// All of the disk, as far as it can be read.
+/// All blocks of the disk, as far as they can be read.
 fn all(images: pool::Images) -> Vec<Option<Vec<u8>>> {
     let Ok(mut served) = pool::Served::open(images) else { return Vec::new() };
     let read = served.read_all();
@@ -14,7 +14,8 @@ fn all(images: pool::Images) -> Vec<Option<Vec<u8>>> {
     read
 }
 
-/// A list in the last slots but one, of the first blocks of the disk: where they are by the map, nobody knows here.
+/// A list in the second last slots, naming the first blocks of the disk; their locations are made up, since the map's
+/// are not known here.
 fn list(superblock: &forebay_volume::layout::superblock::Superblock) -> (WarmHead, WarmChunk) {
     let last = SlotRun { first: superblock.slots - 2, slots: 1 };
     let entry = |at: u64| WarmEntry {

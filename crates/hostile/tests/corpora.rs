@@ -1,4 +1,4 @@
-//! The committed inputs of the fuzzer, as they are and with little changes from a seed. `fuzz/run` looks for new ones.
+//! The committed inputs of the fuzzer, unchanged and with small seeded changes. `fuzz/run` searches for new ones.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use forebay_block::checksum::crc32c;
@@ -6,12 +6,13 @@ use forebay_hostile::KINDS;
 use std::fs;
 use std::path::Path;
 
-/// Changed copies of each input.
+/// Number of changed copies of each input.
 const CHANGES: u32 = 60;
 
 #[test]
 fn committed_inputs_and_their_like_are_survived() {
-    // The reader of Parquet catches its decoder's panics, which are no fault: what fails is what comes out of here.
+    // The reader of Parquet catches panics of its decoder, which are not faults: only a panic that leaves `run` is
+    // one.
     let failed: Vec<String> = KINDS
         .iter()
         .flat_map(|(kind, run)| inputs(kind).into_iter().map(move |(name, bytes)| (*kind, *run, name, bytes)))
@@ -51,7 +52,8 @@ fn inputs(kind: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// The input itself for change 0; else with a few bytes flipped, a piece taken out or its end cut off, always the same.
+/// The input itself for change 0; otherwise with a few bytes flipped, a piece removed or its end cut off, always in
+/// the same way.
 fn changed(input: &[u8], change: u32) -> Vec<u8> {
     let mut bytes = input.to_vec();
     if change == 0 || bytes.is_empty() {
@@ -59,7 +61,7 @@ fn changed(input: &[u8], change: u32) -> Vec<u8> {
     }
     let mut state = crc32c(&[input, &change.to_le_bytes()].concat());
     let mut below = |bound: usize| {
-        // One step of a linear congruential generator (Numerical Recipes), of which the upper half is used.
+        // One step of a linear congruential generator (Numerical Recipes), whose upper half is used.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 16) as usize % bound
     };
