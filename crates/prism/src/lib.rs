@@ -241,7 +241,7 @@ impl Prism {
 
     /// The class of a block written as `class`, now that more of the host's facts about it are known: that of a rule,
     /// or that of its lifetime hint if nothing else had claimed the block. If one of the operator's own classes
-    /// claimed it by facts that are no longer true, the block loses that class; if this cannot be determined (which
+    /// claimed it by facts that are no longer true, the block gets the default class; if this cannot be determined (which
     /// process wrote it, how large the request was), the class stays. Contents and behaviour were examined when the
     /// block was written.
     ///

@@ -89,7 +89,7 @@ impl Answer {
 /// Parses a request. The data of a write is copied once.
 ///
 /// # Errors
-/// The chain has no place for an answer: the ring cannot be used any more.
+/// The chain has no header, or no place for the status: the ring cannot be used any more.
 pub fn parse(memory: &GuestMemoryMmap, chain: Chain) -> Result<Parsed, ChainError> {
     let Chain { mut readable, mut writable } = chain;
     let status_at = take_last(&mut writable).ok_or(ChainError::NoFrame)?;

@@ -120,8 +120,8 @@ impl Written {
         Ok(())
     }
 
-    /// Reads the written blocks, and a thousand others; returns the number of blocks read, and of those whose writes
-    /// were never flushed.
+    /// Reads about `check_max` of the written blocks at most, and a thousand random ones; returns the number of blocks
+    /// read, and the number of written ones among them without a flushed write.
     pub fn check(&self, case: &Case, uri: &NbdUri) -> Result<(u64, u64)> {
         let history = History::of(self);
         let mut blocks: Vec<u64> = history.writes.iter().map(|&(block, _)| block).collect();

@@ -115,7 +115,8 @@ pub struct Warm {
     pub place: u32,
     /// Whether the copy is in the main queue.
     pub is_main: bool,
-    /// How often the block was read since it joined its queue, counted up to 3.
+    /// Further rounds that the block's reads have earned in its queue, 0 to 3: each read adds one, each round granted in
+    /// the main queue uses one up.
     pub reads: u8,
 }
 
@@ -272,7 +273,7 @@ impl S3Fifo {
         Some(place)
     }
 
-    /// How often the block in a place was read since it joined its queue, counted up to 3.
+    /// Further rounds that the reads of the block in a place have earned, 0 to 3.
     fn reads(&self, place: u32) -> u8 {
         self.nodes.note(place) & READS_MAX
     }

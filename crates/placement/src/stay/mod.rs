@@ -169,8 +169,8 @@ impl Stays {
         if let Some(&number) = self.numbers.get(&traits) {
             return number;
         }
-        // If the limit of groups is reached, a new combination of traits uses the group of its class with the fewest
-        // writes, or of any class.
+        // If the limit of groups is reached, writes with new traits count for the first known group of their class, or
+        // for group 0 if there is none.
         let number = if let Some(number) = self.free_numbers.pop() {
             self.groups[usize::from(number)] = Group::new(traits);
             number
@@ -189,7 +189,8 @@ impl Stays {
     /// How long a write of this group should stay.
     pub fn stay(&mut self, group: u16) -> Stay {
         let Some(group) = self.groups.get_mut(usize::from(group)).filter(|_| self.is_planned) else {
-            // In order of age, and not before data from before a restart.
+            // Too early to know: these writes are destaged in order of age, and not before data that was on the tier
+            // before the restart.
             return Stay::Unknown(self.tier_blocks / 2);
         };
         let share = group.share;
@@ -206,7 +207,8 @@ impl Stays {
         }
     }
 
-    /// Whether at least half of the group's blocks that stay die on the fast tier.
+    /// Whether at least half of the group's blocks with the longest stay die on the fast tier; `false` before the first
+    /// plan.
     #[must_use]
     pub fn mostly_dies(&self, group: u16) -> bool {
         self.is_planned && self.groups.get(usize::from(group)).is_some_and(|group| group.share.saved_long >= 0.5)

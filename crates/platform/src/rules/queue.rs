@@ -219,7 +219,7 @@ pub(super) fn interrupts(machine: &Machine, device: &Device) -> Reading<Outcome>
     let cpus: BTreeSet<u64> = interrupts.iter().flatten().copied().collect();
     let could = interrupts.len().min(machine.cpu.online.clone()?);
     let said = format!("interrupts of its queues: {}, CPUs that they go to: {}", interrupts.len(), cpus.len());
-    // A CPU with two queues is normal; half of the CPUs without one is not.
+    // Two interrupts on one CPU are normal; at most half of the possible CPUs with one is a finding.
     if cpus.len() * 2 > could || could < 2 {
         return Ok(Outcome::good(said));
     }

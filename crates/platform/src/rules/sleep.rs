@@ -78,8 +78,8 @@ pub(super) fn power_state(_: &Machine, device: &Device) -> Reading<Outcome> {
     }))
 }
 
-/// The states that a drive enters by itself, and the time to leave them. States that the kernel forbids are not in
-/// its table.
+/// The states that a drive enters by itself, and the time to leave them. The kernel writes its own limit into the drive's
+/// table, so that the table already reflects it.
 fn naps(states: &[PowerState], sleep: &[Transition]) -> Vec<String> {
     let mut found: Vec<(u32, u8, u64)> = Vec::new();
     for one in sleep {

@@ -72,7 +72,7 @@ fn what_is_no_file_is_not_opened() {
     }
     assert!(why(tree.read("/folder")).contains("a directory"));
     assert!(tree.list("/folder/x", |_| true).is_err());
-    // A device of the real system, if the check fails.
+    // A device of the real system is not opened either.
     let real = Tree::open("/".as_ref()).unwrap();
     assert!(why(real.read("/dev/zero")).contains("neither a file nor a directory"));
 }
