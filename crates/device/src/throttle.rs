@@ -14,7 +14,7 @@ const CAUSES_MAX: usize = 256;
 /// Whether a cause is a lasting state at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lasting {
-    /// It is no state, or the state is over.
+    /// The cause is not a state, or the state is over.
     #[default]
     No,
     /// The state lasts. Its beginning was not logged, because too many were logged lately; it is logged later if the

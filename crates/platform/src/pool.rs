@@ -1,4 +1,4 @@
-//! What can be said of a pool of Forebay's on its machine.
+//! Rules about a Forebay pool, and the facts that they judge.
 
 pub use crate::rules::pool::{POOL_RULES, PoolRule};
 pub use crate::settings::pool::{Member, MemberQueue, Pool};

@@ -27,7 +27,7 @@ enum Step {
     OpenBase { new: NewDisk, opened: Beside<OpenedBase> },
     /// The change is made in memory; the job waits for the checkpoint that holds it.
     Durable(Checkpoint),
-    /// The disk is marked for removal and needs no base any more; the job waits for the checkpoint that says so.
+    /// The disk is marked for removal and no longer needs a base; the job waits for the checkpoint that records the removal.
     Leaves { disk: DiskId, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
     Discard { disk: DiskId, token: u64 },

@@ -1,4 +1,4 @@
-//! Tracks units in which so many objects are visible that they should be merged into one.
+//! Tracks units with enough visible objects that a merge into one object pays.
 
 use std::collections::{BTreeMap, BTreeSet};
 

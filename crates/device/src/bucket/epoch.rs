@@ -76,7 +76,7 @@ pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketErr
 /// Ownership of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is the highest epoch, and its object has the owner's content.
+    /// The epoch is the highest, and its object has the owner's content.
     Owned,
     /// There is a higher epoch, or its object belongs to another server.
     Replaced,

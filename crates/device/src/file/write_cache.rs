@@ -70,7 +70,7 @@ struct Watched {
     writes_through: &'static AtomicBool,
     /// Writes that completed before the cache was noticed still need a flush.
     is_unflushed: bool,
-    /// That flush failed, and this was logged.
+    /// The flush of these writes failed, and the failure was logged.
     has_failed: bool,
 }
 

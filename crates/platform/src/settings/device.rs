@@ -137,7 +137,7 @@ impl Device {
 /// Names of the disks, without memory disks, images and removable drives.
 ///
 /// # Errors
-/// They cannot be listed.
+/// The folder of block devices cannot be listed.
 pub fn disks(tree: &Tree) -> Reading<Vec<String>> {
     const BLOCK: &str = "/sys/class/block";
     let is_disk = |name: &str| !["loop", "ram", "zram", "fd", "sr"].iter().any(|prefix| is_numbered(name, prefix));

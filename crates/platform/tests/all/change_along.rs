@@ -22,7 +22,7 @@ fn with(files: &[(&str, &str)]) -> Small {
     small
 }
 
-/// They were not recorded, and a governor that is selected again begins with its defaults.
+/// The governor's settings were not recorded, and a governor that is selected again begins with its defaults.
 #[test]
 fn regression_tunables_of_a_governor_are_put_back() {
     let files = [
