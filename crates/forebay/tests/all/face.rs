@@ -558,7 +558,7 @@ fn asking_a_server_that_is_not_there_says_how_to_start_it() {
     }
 }
 
-/// A filter of the log that cannot be read was ignored without a word.
+/// A filter of the log that cannot be read was ignored, and nothing said so.
 #[test]
 fn regression_a_log_filter_that_cannot_be_read_is_named() {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
