@@ -118,7 +118,7 @@ mod tests {
         let found = json!({ "pool": pool, "scrub": { "damaged_bytes": 16384 } });
         assert_eq!(trouble(&found).unwrap(), "damaged: a scrub found 16 KiB that cannot be read");
         let degraded = json!({ "pool": pool, "mirror": { "degraded": true, "members_out": 1 } });
-        assert!(trouble(&degraded).unwrap().starts_with("degraded: 1 members"));
+        assert!(trouble(&degraded).unwrap().starts_with("degraded: 1 member of"));
         assert!(trouble(&json!({ "pool": { "flush_failed": true } })).unwrap().contains("flush failed"));
     }
 }
