@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How long a file is waited for that is held by what a process that is gone has begun: the kernel closes the files of its rings when their last request
 /// has ended, behind other work of a busy machine.
-const GONE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const GONE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same where it is not known who holds it, and it may be such a process.
 const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// `PF_EXITING` of linux/sched.h in the flags of `/proc/PID/stat`.

@@ -1,6 +1,6 @@
 //! Opens a file or block device: exclusively, for direct I/O where possible, and with all that is known about it.
 
-use super::holder::Holder;
+use super::holder::{GONE_TIMEOUT, Holder};
 use super::kernel;
 use super::write_cache::is_volatile;
 use crate::open_error::OpenError;
@@ -127,6 +127,7 @@ pub(crate) fn retry_while_in_use<T>(
     mut attempt: impl FnMut() -> Result<T, OpenError>,
 ) -> Result<T, OpenError> {
     let started = Instant::now();
+    let (mut since, mut limit) = (started, Duration::ZERO);
     let mut has_said = false;
     loop {
         let result = attempt();
@@ -136,11 +137,17 @@ pub(crate) fn retry_while_in_use<T>(
             }
             return result;
         };
-        let (waited, limit) = (started.elapsed(), holder.timeout(timeout));
-        if waited >= limit {
+        // A lock may go, or become another's, between the attempt and the look at who has it: each is waited for by itself, and all together no longer
+        // than for two.
+        let of_holder = holder.timeout(timeout);
+        if of_holder != limit {
+            (since, limit) = (Instant::now(), of_holder);
+        }
+        if since.elapsed() >= limit || started.elapsed() >= 2 * GONE_TIMEOUT.max(timeout) {
             return Err(OpenError::InUse { path, holder });
         }
-        if waited >= QUIET && !std::mem::replace(&mut has_said, true) {
+        let is_long = matches!(holder, Holder::Ended { .. } | Holder::Unknown) && since.elapsed() >= QUIET;
+        if is_long && !std::mem::replace(&mut has_said, true) {
             let who = match holder {
                 Holder::Ended { pid } => format!("what process {pid}, which has ended, had open"),
                 _ => "somebody of whom the system does not tell".to_owned(),

@@ -224,6 +224,23 @@ fn regression_what_a_killed_process_had_is_waited_for() {
     assert!(opened.is_ok(), "{opened:?}");
 }
 
+/// Between the attempt and the look at who has it the lock may go: that was taken for another holder, for which the time was over.
+#[test]
+fn regression_a_lock_that_goes_while_it_is_looked_at_is_asked_for_again() {
+    let in_use = |holder| OpenError::InUse { path: "x".into(), holder };
+    let (begun, timeout) = (std::time::Instant::now(), std::time::Duration::from_millis(50));
+    let mut has_gone = false;
+    let opened = open::retry_while_in_use(timeout, || match begun.elapsed() < 3 * timeout {
+        true => Err(in_use(Holder::Ended { pid: 7 })),
+        false if std::mem::replace(&mut has_gone, true) => Ok(()),
+        false => Err(in_use(Holder::NoLock)),
+    });
+    assert!(opened.is_ok(), "{opened:?}");
+    let begun = std::time::Instant::now();
+    let refused = open::retry_while_in_use(timeout, || Err::<(), _>(in_use(Holder::NoLock)));
+    assert!(refused.is_err() && begun.elapsed() >= timeout);
+}
+
 #[test]
 fn who_has_a_file_is_named() {
     let directory = directory();
