@@ -1,4 +1,5 @@
-//! Files of a load: a directory of its own, content, and the page cache out of the way.
+//! Files of an application-shaped load: its working directory, the content of its files, and dropping files from the
+//! page cache.
 
 use super::{ApplicationError, FILES_MAX, Options};
 use crate::experiment::Latency;
@@ -11,10 +12,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Pieces in which applications read and write, in bytes.
+/// Size of one read or write call of an application, in bytes.
 pub(super) const PIECE_BYTES: usize = 128 << 10;
 
-/// A directory that goes when the load ends, however it ends.
+/// The working directory of a load. It is removed when this value is dropped, also after an error.
 pub(super) struct Workplace(pub(super) PathBuf);
 
 impl Workplace {
@@ -61,10 +62,11 @@ pub(super) fn content(seed: u64) -> Vec<u8> {
     (0..PIECE_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// Asks the kernel to forget a file's pages, so that it is read from the device. They must have been written.
+/// Asks the kernel to drop a file's pages from the page cache, so that later reads go to the device. The pages must
+/// have been written back before.
 pub(super) fn forget(file: &File) {
     use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-    // Advice: where it is not taken, reads are faster than the device, and the device's own figures show it.
+    // Only advice: if the kernel ignores it, reads come from memory, and the device's own figures show that.
     let _ = posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
 }
 
@@ -73,11 +75,11 @@ pub(super) fn add_since(tally: &mut crate::run::Tally, started: Instant) {
     tally.record(started.elapsed().as_nanos() as u64);
 }
 
-/// Head of a table of [`figures`].
+/// Column heads of a table whose rows come from [`figures`].
 pub(super) const HEAD: [&str; 6] = ["", "count", "mean", "p50", "p99", "max"];
 
-/// Figures of latencies for people (count, mean, median, p99, greatest) and for programs, percentiles with their intervals
-/// and withheld where there are too few samples.
+/// Latency figures as a table row (count, mean, median, p99, maximum) and as JSON. Percentiles have intervals, and are
+/// withheld where there are too few samples.
 pub(super) fn figures(tally: &crate::run::Tally) -> (Vec<String>, Value) {
     let mut latencies = Latencies::new();
     latencies.add(tally);

@@ -19,13 +19,13 @@ use std::time::Instant;
 const DATABASE_PAGES: u64 = 4096;
 /// Size of a page in bytes.
 const PAGE_BYTES: u64 = 4096;
-/// Pages that a file's entry changes, on top of the journal's.
+/// Database pages that change for each file, in addition to the page of the journal.
 const PAGES_PER_FILE: u64 = 3;
 
-/// Runs it: makes the files first, which is not measured.
+/// Runs the index rebuild. The files are made first; that part is not measured.
 ///
 /// # Errors
-/// What the file system could not do, and on which file.
+/// The operation of the file system that failed, and the file.
 pub fn index_rebuild(options: &Options, control: &mut Control<'_>) -> Result<Report, ApplicationError> {
     let workplace = Workplace::new(options, "index")?;
     let made = ingest(options, &workplace, control)?;
@@ -53,7 +53,7 @@ pub fn index_rebuild(options: &Options, control: &mut Control<'_>) -> Result<Rep
             if count == 0 {
                 break;
             }
-            // The application works on what it read: the core stays awake, as it does under the real one.
+            // The application computes on the data that it read, so the core stays awake as in the real application.
             hash = hash.rotate_left(13) ^ u64::from(checksum::crc32c(&buffer[..count]));
             bytes += count as u64;
         }

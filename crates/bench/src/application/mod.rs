@@ -1,5 +1,5 @@
-//! Loads shaped like applications, on a file system: what users wait for, with all that lies between them and the
-//! device.
+//! Loads shaped like applications, run on a file system. They measure what users wait for: the device with all layers
+//! above it.
 
 mod files;
 mod index_rebuild;
@@ -13,7 +13,7 @@ pub use photo_ingest::photo_ingest;
 /// Mean size of a photo in bytes: 37.4 GB over 3,075 photos (Shrout Research on the 800P; seeds,
 /// low-queue-depth-method.md).
 pub const PHOTO_BYTES: u64 = 12_162_601;
-/// Photos of the source's ingest.
+/// Number of photos in the source's ingest.
 pub const PHOTOS: u64 = 3_075;
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
-    /// A p99 of five files was their greatest, in five digits, in text and JSON.
+    /// The p99 of five files was reported as their maximum, with five digits, in text and JSON.
     #[test]
     fn regression_percentiles_of_a_few_files_are_withheld() {
         let directory = tempfile::TempDir::new().unwrap();
@@ -83,7 +83,7 @@ mod tests {
                 assert!(found["p99"].is_null() && found["p50"].as_u64().is_some(), "{found}");
                 let needed = p99["samples_needed_more"].as_u64().unwrap();
                 assert!(row[4].contains(&format!("{needed} more")), "{row:?}");
-                // The median of twelve has both ends.
+                // Twelve samples bound the median on both sides.
                 let p50 = percentile(50.0);
                 assert_eq!(p50["status"], "bounded", "{p50}");
                 assert!(row[3].contains('['), "{row:?}");

@@ -1,4 +1,4 @@
-//! What an application-shaped load is asked to do, and why it cannot.
+//! Settings of an application-shaped load, and its errors.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -9,41 +9,42 @@ pub const FILES_MAX: u64 = 1_000_000;
 /// Settings of an application-shaped load.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// An existing directory on the file system under test; a new one is made in it, and removed at the end.
+    /// An existing directory on the file system under test. The load makes a directory of its own in it, and removes
+    /// that at the end.
     pub directory: PathBuf,
-    /// Files, 1 to [`FILES_MAX`].
+    /// Number of files, 1 to [`FILES_MAX`].
     pub files: u64,
-    /// Mean size of a file in bytes, 4 KiB to 1 GiB; sizes lie between half of it and one and a half.
+    /// Mean size of a file in bytes, 4 KiB to 1 GiB. Single files have between half and one and a half times this size.
     pub file_bytes: u64,
-    /// Seed of sizes and content.
+    /// Seed of file sizes and content.
     pub seed: u64,
 }
 
-/// What ends a load early, and who is shown how far it is.
+/// How a load is stopped early, and how it reports its progress.
 pub struct Control<'a> {
-    /// Set by the user.
+    /// Set when the user asks for the load to stop.
     pub stop: &'a AtomicBool,
-    /// Files done, of how many, and what is being done.
+    /// Called with the number of files done, the number of all files, and the present step.
     pub progress: &'a mut dyn FnMut(u64, u64, &str),
 }
 
-/// Why a load could not be run.
+/// Why a load cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplicationError {
-    /// An option outside its range.
+    /// An option is out of its range.
     #[error("{what}")]
     Option {
-        /// Which, and what is allowed.
+        /// The option, and what is allowed.
         what: String,
     },
-    /// The file system failed.
+    /// An operation of the file system failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// To which file.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }

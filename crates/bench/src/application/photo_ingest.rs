@@ -1,4 +1,4 @@
-//! Photo ingest: thousands of files of some 12 MB each are copied in, as a photographer's card is.
+//! Photo ingest: copies in thousands of files of about 12 MB, as from a photographer's memory card.
 
 use super::files::{HEAD, PIECE_BYTES, Workplace, add_since, content, failed, figures, size_of};
 use super::{ApplicationError, Control, Options};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What an ingest did.
+/// Totals and latencies of an ingest.
 pub(super) struct Ingested {
     pub(super) files: u64,
     pub(super) bytes: u64,
@@ -21,7 +21,7 @@ pub(super) struct Ingested {
     pub(super) syncs: Tally,
 }
 
-/// Writes the files of a load into `workplace`, each whole and durable before the next.
+/// Writes the files of a load into `workplace`; each file is complete and durable before the next one begins.
 pub(super) fn ingest(
     options: &Options,
     workplace: &Workplace,
@@ -50,7 +50,7 @@ fn write_file(path: &Path, size: u64, number: u64, piece: &[u8], syncs: &mut Tal
     let mut file = File::create_new(path).map_err(failed("make", path))?;
     let mut left = size;
     let mut part = piece.to_vec();
-    // No two files are the same, nor two pieces of one.
+    // The number makes each piece unique, so that deduplication finds nothing.
     while left > 0 {
         part[..8].copy_from_slice(&(number << 32 | left).to_le_bytes());
         let len = left.min(PIECE_BYTES as u64);
@@ -64,10 +64,10 @@ fn write_file(path: &Path, size: u64, number: u64, piece: &[u8], syncs: &mut Tal
     Ok(())
 }
 
-/// Runs it.
+/// Runs the photo ingest.
 ///
 /// # Errors
-/// What the file system could not do, and on which file.
+/// The operation of the file system that failed, and the file.
 pub fn photo_ingest(options: &Options, control: &mut Control<'_>) -> Result<Report, ApplicationError> {
     let workplace = Workplace::new(options, "photos")?;
     let done = ingest(options, &workplace, control)?;

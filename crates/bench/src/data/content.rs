@@ -1,58 +1,59 @@
-//! Content of writes at a cost of nanoseconds: a slot's buffer is filled once, each write stamps a few words.
+//! Content of writes at a cost of nanoseconds: a slot's buffer is filled once, and each write changes only a few words
+//! in it.
 //!
-//! A write is cut into pieces of 4096 bytes from its begin; the last may be shorter.
+//! A write is cut into pieces of 4096 bytes from its beginning; the last piece may be shorter.
 //!
-//! **Compressibility.** The last `compressible_percent` of each piece are zeros, the rest is random and compresses to
-//! nothing less. Of 4096 bytes alone lz4 and zstd leave the random share and some 40 bytes (measured with lz4_flex 0.14
-//! and zstd 1.5: 2086 and 2078 at 50 percent); at 100 percent only the stamp is left, 44 and 37 bytes. Nothing random
-//! repeats within 1 MiB of one write, so a compressor with a larger block (btrfs and ZFS: 128 KiB) finds no more within
-//! one write (64 KiB at 50 percent: 33,067 and 32,876); writes of one slot share their random part, which such a
-//! compressor sees only where it puts several writes into one block.
+//! **Compressibility.** The last `compressible_percent` of each piece are zeros; the rest is random and does not
+//! compress. From a single piece of 4096 bytes, lz4 and zstd leave the random share and about 40 bytes (measured with
+//! lz4_flex 0.14 and zstd 1.5: 2086 and 2078 bytes at 50 percent). At 100 percent only the stamp is left, 44 and 37
+//! bytes. Random data does not repeat within 1 MiB of one write, so a compressor with larger blocks (btrfs and ZFS: 128
+//! KiB) gains no more within one write (64 KiB at 50 percent: 33,067 and 32,876). Writes of one slot share their random
+//! part; such a compressor sees this only where it puts several writes into one block.
 //!
-//! **Duplicates.** Of the pieces of 4096 bytes, `duplicate_percent` are one of 64 blocks that follow from the seed
-//! alone. All other pieces of at least 16 bytes differ from each other wherever offset or generation differ: a stamp of
-//! 16 bytes at their begin is a one-to-one function of both. So deduplication of 4096-byte blocks finds the duplicates
-//! and nothing else as long as writes are aligned to 4096 bytes. The same seed writes the same content again: another
-//! run needs another seed if the target must not recognise it.
+//! **Duplicates.** `duplicate_percent` of the 4096-byte pieces are copies of one of 64 blocks that follow from the seed
+//! alone. All other pieces of at least 16 bytes differ wherever offset or generation differ: they begin with a stamp of
+//! 16 bytes, a one-to-one function of both. So deduplication by 4096-byte blocks finds exactly these duplicates, if
+//! writes are aligned to 4096 bytes. The same seed writes the same content again: use another seed for another run if
+//! the target must not recognise it.
 //!
-//! **With verifying** each unit begins with a header, and each sector of 512 bytes has a stamp of its own of 8 bytes,
-//! also in the zeros: a sector of another write never passes for the one expected. At 100 percent compressible that
-//! leaves 150 to 170 bytes of 4096. Duplicates are then refused: headers make every block unique.
+//! **With verifying** each unit begins with a header, and each sector of 512 bytes has its own stamp of 8 bytes, also
+//! among the zeros: a sector of another write never passes for the expected one. At 100 percent compressible this
+//! leaves 150 to 170 bytes of 4096. Duplicates are refused then, because headers make every block unique.
 
 use super::verify::{HEADER_BYTES, Header, Layout};
 use crate::job::model::Data;
 use forebay_block::Random;
 use std::sync::Arc;
 
-/// Pieces into which a write is cut; the block of common deduplication and compression.
+/// Length of the pieces of a write in bytes: the usual block of deduplication and compression.
 pub(super) const PIECE_BYTES: usize = 4096;
-/// Random data, a power of two: within it nothing repeats. Small enough for a second-level cache.
+/// Length of the random data in bytes, a power of two. Nothing repeats within it; it fits into a second-level cache.
 const POOL_BYTES: usize = 1 << 20;
-/// Blocks of which duplicates are copies.
+/// Number of different blocks that duplicates are copies of.
 const DUPLICATES: usize = 64;
 /// Stamp of a piece.
 const STAMP_BYTES: usize = 16;
-/// What a device writes as a whole.
+/// Bytes that a device writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// Content that cannot be made.
+/// Why content cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DataError {
     /// A share above 100 percent.
     #[error("{name} is {percent} percent: it must be 0 to 100")]
     Percent {
-        /// Which share.
+        /// Name of the option.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         percent: u32,
     },
-    /// Duplicates and headers exclude each other.
+    /// Duplicates and verification headers exclude each other.
     #[error(
         "{percent} percent of the blocks are to be duplicates, but verifying gives each a header of its own: set \
          duplicate_percent to 0 or do not verify"
     )]
     DuplicatesWithVerify {
-        /// Share of duplicates.
+        /// The given share of duplicates.
         percent: u32,
     },
 }
@@ -63,10 +64,10 @@ pub struct Content {
     pool: Arc<[u8]>,
     duplicates: Arc<[u8]>,
     seed: u64,
-    /// Random bytes of a whole piece.
+    /// Bytes of a whole piece that are random; the rest are zeros.
     random_bytes: usize,
     duplicate_percent: u64,
-    /// Unit of headers.
+    /// Length of a unit with a header; `None` without verifying.
     unit_bytes: Option<usize>,
 }
 
@@ -93,7 +94,7 @@ impl Content {
         if data.duplicate_percent > 0 {
             duplicates = random_bytes(PIECE_BYTES * DUPLICATES, &mut random);
             for block in duplicates.chunks_mut(PIECE_BYTES) {
-                // One stamp's length stays, or blocks of 100 percent zeros would all be the same.
+                // At least the stamp's length stays random, or all blocks with 100 percent zeros would be equal.
                 block[random_bytes_per_piece.max(STAMP_BYTES)..].fill(0);
             }
         }
@@ -107,11 +108,11 @@ impl Content {
         })
     }
 
-    /// Fills a slot's buffer with what [`Content::stamp`] relies on. Once for each slot, `number` telling slots apart
-    /// (any number; different ones give different content); and again before a write where a read has overwritten the
-    /// buffer. Some 110 ns for 4 KiB, most of it copying.
+    /// Fills a slot's buffer with the data that [`Content::stamp`] relies on. Call it once for each slot, with a
+    /// different `number` (any value) for each so that their contents differ; and again before a write if a read has
+    /// overwritten the buffer. Takes about 110 ns for 4 KiB, most of it copying.
     pub fn prepare(&self, buffer: &mut [u8], number: u64) {
-        // Buffers begin anywhere in the pool, at multiples of a cache line, and go through it round and round.
+        // Each buffer begins at another cache line of the pool, and wraps around at the pool's end.
         let mut at = (mix(self.seed ^ mix(number)) as usize) % POOL_BYTES / 64 * 64;
         for piece in buffer.chunks_mut(PIECE_BYTES) {
             let random = (piece.len() * self.random_bytes).div_ceil(PIECE_BYTES);
@@ -125,16 +126,16 @@ impl Content {
         }
     }
 
-    /// Whether a slot's buffer, prepared as a whole, has the compressible share in its first `len_bytes` too: its zeros are
-    /// at the end of each 4096 bytes. Where not, prepare just the part that is written, or [`Content::fill`] it.
+    /// Whether the first `len_bytes` of a fully prepared buffer have the compressible share too (the zeros are at the
+    /// end of each 4096 bytes). If not, prepare only the part that is written, or use [`Content::fill`].
     #[must_use]
     pub fn suits_prepared(&self, len_bytes: u32) -> bool {
         self.random_bytes == PIECE_BYTES || (len_bytes as usize).is_multiple_of(PIECE_BYTES)
     }
 
-    /// Makes a prepared buffer the content of one write: `data` is what the write takes of it, `offset_bytes` its place
-    /// on the target. `generation` must differ between two writes to the same offset; with verifying it is the one of
-    /// [`super::verify::WrittenMap::before_write`].
+    /// Turns a prepared buffer into the content of one write. `data` is the part of the buffer that is written,
+    /// `offset_bytes` its offset on the target. `generation` must differ between two writes to the same offset; with
+    /// verifying it comes from [`super::verify::WrittenMap::before_write`].
     ///
     /// Measured for 4 KiB: 4 ns; with duplicates, where everything is copied, 130 ns; with verifying, where a CRC is
     /// computed, 90 ns.
@@ -155,7 +156,7 @@ impl Content {
         }
     }
 
-    /// [`Content::prepare`] and [`Content::stamp`] in one: for a buffer of unknown content.
+    /// [`Content::prepare`] and [`Content::stamp`] in one call, for a buffer of unknown content.
     pub fn fill(&self, data: &mut [u8], offset_bytes: u64, generation: u64) {
         self.prepare(data, offset_bytes ^ generation.rotate_left(32));
         self.stamp(data, offset_bytes, generation);
@@ -164,7 +165,7 @@ impl Content {
     #[inline]
     fn stamp_piece(&self, piece: &mut [u8], offset_bytes: u64, generation: u64) {
         let seed = self.seed;
-        // Both halves are one-to-one functions, so the stamp is one of (offset, generation).
+        // Both halves are one-to-one functions, so the whole stamp is a one-to-one function of (offset, generation).
         let low = mix(offset_bytes ^ seed);
         let high = mix(generation ^ seed.rotate_left(32));
         let stamp = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
@@ -177,7 +178,7 @@ impl Content {
     }
 
     fn copy_pieces(&self, data: &mut [u8], offset_bytes: u64, generation: u64) {
-        // A duplicate leaves its bytes in the buffer, so what is none must be made anew.
+        // An earlier duplicate may have overwritten the buffer, so the random part must be made anew.
         self.prepare(data, offset_bytes ^ generation.rotate_left(32));
         let mut at = offset_bytes;
         for piece in data.chunks_mut(PIECE_BYTES) {
@@ -214,7 +215,7 @@ fn random_bytes(len: usize, random: &mut Random) -> Vec<u8> {
     (0..len / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// The finaliser of MurmurHash3, 64 bit (public domain): one to one.
+/// The 64-bit finaliser of MurmurHash3 (public domain), a one-to-one function.
 #[inline]
 fn mix(mut x: u64) -> u64 {
     x ^= x >> 33;
@@ -247,14 +248,14 @@ mod tests {
             content.stamp(&mut buffer, 8192, 5);
             for piece in buffer.chunks(4096) {
                 let tail = piece.iter().rev().take_while(|&&byte| byte == 0).count();
-                // Random bytes before the zeros are 0 now and then.
+                // The random bytes before the zeros may end with a 0 by chance.
                 assert!((zeros..zeros + 4).contains(&tail), "{percent}: {tail}");
                 let random = &piece[..4096 - tail];
                 let distinct: HashSet<&[u8]> = random.chunks_exact(8).collect();
                 assert_eq!(distinct.len(), random.len() / 8);
             }
         }
-        // A short piece has its share too, where it was prepared as such.
+        // A short piece has its share of zeros too if it was prepared with its own length.
         let content = content(50, 0);
         assert!(content.suits_prepared(8192) && !content.suits_prepared(1000));
         let mut buffer = prepared(&content, 1000);
@@ -279,7 +280,7 @@ mod tests {
             for offset in [0, 16_384, 512, 1 << 40] {
                 content.stamp(&mut buffer, offset, generation);
                 for (index, piece) in buffer.chunks(4096).enumerate() {
-                    // 512 + 4096 * k is the begin of no other.
+                    // The pieces at 512 + 4096 * k begin at offsets of their own, so no stamp comes twice.
                     assert!(seen.insert(piece.to_vec()), "{offset} {generation} {index}");
                 }
             }
@@ -301,7 +302,7 @@ mod tests {
         let repeated: Vec<u32> = counts.into_values().filter(|&count| count > 1).collect();
         assert_eq!(repeated.len(), DUPLICATES);
         let share = f64::from(repeated.iter().sum::<u32>()) / 6400.0;
-        // Standard deviation 0.6 percent points.
+        // The standard deviation is 0.6 percentage points.
         assert!((share - 0.4).abs() < 0.025, "{share}");
     }
 

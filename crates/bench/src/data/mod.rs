@@ -1,5 +1,4 @@
-//! What writes contain: content of a set compressibility and share of duplicates, headers for verifying, and what is
-//! known to be on the target.
+//! What writes contain (compressibility, duplicates, verification headers), and a map of what must be on the target.
 
 mod content;
 pub mod verify;

@@ -1,5 +1,5 @@
-//! Interleaved comparison of two targets or two settings: A B, B A, A B and so on, so that what drifts meets both alike,
-//! and only the ratio within a round counts.
+//! Interleaved comparison of two targets or two settings: A B, B A, A B and so on. Drift affects both alike, and only
+//! the ratio within a round counts.
 
 use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, of_round};
 use super::driver::{Driver, DriverError};
@@ -17,49 +17,50 @@ use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict};
 use crate::stats::percentile::Level;
 use serde_json::{Value, json};
 
-/// Between the seeds of the sides: no multiple of what lies between those of rounds.
+/// Distance between the seeds of the two sides; no multiple of the distance between rounds.
 const SIDE_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
-/// Which of the two.
+/// One of the two sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that the other is held against.
+    /// The baseline.
     A,
-    /// The other.
+    /// The side that is compared with the baseline.
     B,
 }
 
 /// What is compared, and how.
 #[derive(Clone, Debug)]
 pub struct Comparing {
-    /// Names of the two, for the report.
+    /// Names of the sides for the report, A first.
     pub names: (String, String),
-    /// Rounds, each with both; 3 to 10,000.
+    /// Number of rounds, each with a run of both sides; 3 to 10,000.
     pub rounds: u32,
-    /// Confidence of the intervals of all figures together.
+    /// Confidence of the intervals of all figures together (simultaneous).
     pub confidence: Confidence,
-    /// Percentiles that are compared, of each kind.
+    /// Percentiles that are compared, for each kind of I/O.
     pub levels: Vec<Level>,
-    /// The factor that is to be shown, such as 1.05: of each figure it is said how many rounds that would take.
+    /// The ratio to be detected, such as 1.05: the report says for each figure how many rounds that would take.
     pub difference: f64,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
 
-/// What a round's run gave: its results, or that the user ended it.
+/// The results of a side's run in a round; `None` if the user ended it.
 type Ran = Result<Option<Vec<JobResult>>, DriverError>;
 
-/// A figure with its values in each round.
+/// A figure with its values of both sides in each round.
 struct Compared {
     figure: Figure,
     rounds: Vec<Pair>,
 }
 
-/// Compares two ways of running jobs. `run` carries out one side's jobs of a round, counted from 0, all of them, and gives
-/// their results in order, or nothing where the user has ended the run.
+/// Compares two ways of running jobs. `run` runs all jobs of one side in a round (counted from 0) and returns their
+/// results in order, or `None` if the user has ended the run.
 ///
 /// # Errors
-/// [`ExperimentError`]: rounds out of bounds, a run that could not begin, sides that have different numbers of jobs.
+/// [`ExperimentError`]: the number of rounds is out of bounds, a run could not begin, or the sides have different
+/// numbers of jobs.
 pub fn compare(comparing: &Comparing, run: &mut dyn FnMut(Side, u32, &str) -> Ran) -> Result<Report, ExperimentError> {
     if !(ROUNDS_MIN..=super::options::ROUNDS_MAX).contains(&comparing.rounds) {
         let reason = format!("{}; 3 to {}: fewer than 3 judge nothing", comparing.rounds, super::options::ROUNDS_MAX);
@@ -72,7 +73,8 @@ pub fn compare(comparing: &Comparing, run: &mut dyn FnMut(Side, u32, &str) -> Ra
     }
 }
 
-/// Compares two targets under the same jobs: groups one after the other, the jobs of a group at once.
+/// Compares two targets under the same jobs. Groups of jobs run one after the other, the jobs of a group at the same
+/// time.
 ///
 /// # Errors
 /// As [`compare`], and jobs that cannot be run.
@@ -89,8 +91,8 @@ pub fn compare_targets(
     })
 }
 
-/// Compares two settings on one target. Both have as many jobs, of which the first of A is compared with the first of B
-/// and so on.
+/// Compares two settings on one target. Both sides have the same number of jobs; the first of A is compared with the
+/// first of B, and so on.
 ///
 /// # Errors
 /// As [`compare_targets`].
@@ -112,8 +114,8 @@ fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
     validate(&plan).map_err(|source| ExperimentError::Job { step: "comparison".to_owned(), source })
 }
 
-/// Each side has seeds of its own: with the same ones two runs of one model in virtual time are one run, bit for bit, and the
-/// interval of a ratio would not hold what chance alone makes of it.
+/// Gives each side seeds of its own. With equal seeds, two runs of one model in virtual time are the same run, bit for
+/// bit, and the interval of a ratio would not include the effect of chance.
 fn of_side(job: Job, side: Side) -> Job {
     let seed = if side == Side::A { job.seed } else { job.seed.wrapping_add(SIDE_STEP) };
     Job { seed, ..job }
@@ -128,7 +130,7 @@ fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>], (side, r
         let jobs: Vec<Job> = group.iter().map(|job| of_side(of_round(job, round), side)).collect();
         results.extend(driver.run(step, &jobs)?);
     }
-    // A run that was cut short is no run of its round.
+    // A run that was cut short does not count for its round.
     let ended = driver.is_stopped() || results.iter().any(|result| result.partial == Some(Partial::Interrupted));
     Ok((!ended).then_some(results))
 }
@@ -158,7 +160,7 @@ impl State {
         Ok(())
     }
 
-    /// Results of one side, or the end.
+    /// The results of one side, or the end of the comparison.
     fn side(&mut self, step: &str, ran: Ran) -> Result<Vec<JobResult>, Halt> {
         let results = match ran {
             Ok(Some(results)) => results,
@@ -270,7 +272,7 @@ impl State {
 }
 
 impl Compared {
-    /// The row for people and the one for programs, of a figure among `together`.
+    /// The table row and the JSON of one figure, where `together` figures share the allowed error.
     fn judged(&self, comparing: &Comparing, together: usize, names: &(String, String)) -> (Vec<String>, Value) {
         let terms = Terms {
             error: comparing.confidence.error() / together as f64,
@@ -317,7 +319,7 @@ fn verdict(found: &Comparison, metric: Metric, difference: f64) -> String {
     }
 }
 
-/// That no difference was shown, and what would have been.
+/// The sentence that no difference was shown, with the number of rounds that would show one.
 fn not_shown(found: &Comparison, difference: f64) -> String {
     let needed = match found.rounds_needed {
         Some(rounds) if rounds > found.rounds => format!("; {difference} x needs {rounds} rounds"),

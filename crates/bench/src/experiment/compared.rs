@@ -1,4 +1,4 @@
-//! A figure of interleaved rounds, and how it is judged: of two sides, or of rungs of a ladder.
+//! Figures of interleaved rounds and their verdicts, for two sides or for the rungs of a ladder.
 
 use super::figures::Latency;
 use super::text;
@@ -10,35 +10,35 @@ use crate::stats::percentile::Level;
 use forebay_block::OpKind;
 use serde_json::{Value, json};
 
-/// Whole rounds from which a verdict is given: in fewer it cannot be seen how much two runs of one thing differ.
+/// Fewest complete rounds for a verdict: fewer do not show how much two runs of the same thing differ.
 pub(super) const ROUNDS_MIN: u32 = 3;
-/// Between the seeds of two rounds: odd and large, so that they share no low or high bits.
+/// Distance between the seeds of two rounds: odd and large, so that they share no low or high bits.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A round's values of two runs; none where one has too few samples.
+/// The values of two runs in a round; `None` where a run has too few samples.
 pub(super) type Pair = (Option<f64>, Option<f64>);
 
 /// A figure of one job that is compared.
 #[derive(Clone)]
 pub(super) struct Figure {
-    /// Number of the job.
+    /// Index of the job.
     pub job: usize,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// How it is judged.
+    /// How the figure is judged.
     pub metric: Metric,
-    /// How it is shown.
+    /// Formats a value for people.
     pub show: fn(f64) -> String,
-    /// Name in the JSON, with its unit.
+    /// Key in the JSON, with its unit.
     pub key: String,
-    /// The percentile that it is.
+    /// The percentile, if the figure is one.
     level: Option<Level>,
 }
 
-/// Percentiles that are compared where none are asked for.
+/// Default percentiles of a comparison.
 const LEVELS: &str = "99,99.9";
 
-/// Percentiles that are compared where none are asked for: p99 and p99.9.
+/// Default percentiles of a comparison: p99 and p99.9.
 #[must_use]
 pub fn levels() -> Vec<Level> {
     Level::parse_list(LEVELS).unwrap_or_default()
@@ -48,13 +48,14 @@ pub(super) fn too_few_rounds(rounds: usize) -> String {
     format!("{rounds} whole rounds, at least {ROUNDS_MIN} are needed to see how much two runs of one thing differ")
 }
 
-/// Each round has seeds of its own: what one seed's places happen to cost would be in all rounds, and pass for a difference.
+/// Gives each round a seed of its own: otherwise the cost of one seed's offsets would be in all rounds and look like a
+/// difference.
 #[must_use]
 pub fn of_round(job: &Job, round: u32) -> Job {
     Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }
 }
 
-/// What is compared of a job: throughput, and of each kind the mean and these percentiles.
+/// The compared figures of a job: throughput, and for each kind of I/O the mean and these percentiles.
 pub(super) fn figures_of(job: usize, result: &JobResult, levels: &[Level]) -> Vec<Figure> {
     let new = |name: String, metric, show: fn(f64) -> String, key: &str, level| {
         let key = key.to_owned();
@@ -77,13 +78,13 @@ pub(super) fn latencies(result: &JobResult, confidence: Confidence, levels: &[Le
     result.kinds.iter().map(|kind| (kind.kind, of(kind))).collect()
 }
 
-/// Whether every round has a value of both sides, and there are enough for a verdict.
+/// Whether every round has values of both sides, and there are enough rounds for a verdict.
 pub(super) fn is_whole(rounds: &[Pair]) -> bool {
     rounds.len() >= ROUNDS_MIN as usize && rounds.iter().all(|round| round.0.is_some() && round.1.is_some())
 }
 
 impl Figure {
-    /// Its value in one run; none where it is not printed.
+    /// The figure's value in one run; `None` where it is withheld.
     pub(super) fn value(&self, result: &JobResult, latencies: &[(OpKind, Latency)]) -> Option<f64> {
         if self.key == "iops" {
             return Some(result.iops());
@@ -96,7 +97,7 @@ impl Figure {
         }
     }
 
-    /// Judges its rounds, or says why not.
+    /// Judges the figure by its rounds, or says why there is no verdict.
     pub(super) fn judged(&self, rounds: &[Pair], terms: Terms) -> Result<Comparison, String> {
         if rounds.len() < ROUNDS_MIN as usize {
             return Err(format!("no verdict: {}", too_few_rounds(rounds.len())));

@@ -9,7 +9,7 @@ use super::report::Report;
 use super::session::{Session, known};
 use serde_json::json;
 
-/// Brings the target into a state and reports what was done.
+/// Brings the target into a known state and reports what was done.
 ///
 /// # Errors
 /// [`ExperimentError`]: data would be lost, or a stage could not begin.

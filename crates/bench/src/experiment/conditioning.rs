@@ -12,25 +12,25 @@ use std::str::FromStr;
 const SEQUENTIAL_BYTES: u32 = 128 << 10;
 /// Size of random conditioning writes.
 const RANDOM_BYTES: u32 = 4096;
-/// Size of trims; what is left of the region comes in one smaller trim.
+/// Size of trims in bytes; the rest of the region is trimmed by one smaller trim.
 const TRIM_BYTES: u32 = 16 << 20;
 /// Writes in flight.
 const DEPTH: u32 = 32;
 /// Trims in flight.
 const TRIM_DEPTH: u32 = 4;
-/// Passes of one kind, at most.
+/// Most passes of one kind.
 const PASSES_MAX: u32 = 1000;
 
-/// A state that a target is brought into: stages in this order.
+/// A known state of a target, as stages that run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditioning {
-    /// Trim the whole region first, where the target can.
+    /// Trim the whole region first, if the target can trim.
     pub purge: bool,
     /// Passes of 128 KiB sequential writes over the filled part.
     pub sequential_passes: u32,
-    /// Passes of 4 KiB writes over it, each block once a pass in random order.
+    /// Passes of 4 KiB random writes over the filled part; each pass writes each block once.
     pub random_passes: u32,
-    /// The part of the region that is filled, from its begin, in percent.
+    /// Share of the region that is filled, from its beginning, in percent.
     pub fill_percent: u32,
 }
 
@@ -41,14 +41,14 @@ impl Default for Conditioning {
     }
 }
 
-/// A text that is no conditioning.
+/// A text that describes no conditioning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{word:?} is no conditioning: write some of purge, sequential=PASSES, random=PASSES, fill=PERCENT with commas between, \
      e.g. purge,sequential=2; at most 1000 passes, 1 to 100 percent"
 )]
 pub struct ConditioningError {
-    /// What was not understood.
+    /// The part of the text that was not understood.
     pub word: String,
 }
 
@@ -64,11 +64,11 @@ pub struct Stage {
 }
 
 impl Conditioning {
-    /// The jobs that bring the region of `base` on a target of `target_bytes` into this state, each to be run alone and
-    /// to its end, in order.
+    /// The jobs that bring the region of `base`, on a target of `target_bytes`, into this state. Run them in order,
+    /// each alone and to its end.
     ///
     /// # Errors
-    /// Where the region is not on the target.
+    /// The region does not lie on the target.
     pub fn stages(&self, base: &Job, target_bytes: u64) -> Result<Vec<Stage>, JobError> {
         Ok(self.stages_on(base, resolve(&base.region, target_bytes)?))
     }
@@ -136,9 +136,9 @@ fn stage(base: &Job, name: &str, region: (u64, u64), kind: OpKind, bytes: u32) -
     }
 }
 
-/// A trim of a part of the target, in pieces of `unit` bytes.
+/// A stage that trims a part of the target in pieces of `unit` bytes.
 pub(super) fn trim(base: &Job, from: u64, len: u64, unit: u64) -> Stage {
-    // A trim of the unit moves no data; buffers stay small.
+    // Trims move no data, so the buffers stay small.
     let mut job = stage(base, "purge", (from, len), OpKind::Trim, 4096);
     job.sizes.trim = SizeMix::fixed(unit.min(u64::from(TRIM_BYTES)) as u32);
     job.pattern = Pattern::Sequential { per_thread: false };
@@ -173,7 +173,8 @@ impl fmt::Display for Conditioning {
 impl FromStr for Conditioning {
     type Err = ConditioningError;
 
-    /// `purge,sequential=2,random=1,fill=90`, each part once and in any order; what is not named is not done.
+    /// Parses `purge,sequential=2,random=1,fill=90`: each part at most once, in any order. Parts that are not named are
+    /// not done.
     fn from_str(text: &str) -> Result<Self, ConditioningError> {
         let mut found = Self { purge: false, sequential_passes: 0, random_passes: 0, fill_percent: 100 };
         let mut any = false;

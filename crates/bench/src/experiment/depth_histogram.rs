@@ -1,4 +1,4 @@
-//! The queue depths of an application, as a file.
+//! The queue depths of an application, from a file.
 
 use crate::stats::application_depth::{DEPTHS_MAX, DepthError, check};
 use serde::Deserialize;
@@ -6,37 +6,36 @@ use serde::Deserialize;
 /// Largest text that is read, in bytes.
 const TEXT_MAX_BYTES: usize = 16 << 20;
 
-/// How often an application's I/Os meet which depth: what `forebay analyze` writes, or a user by hand. The
-/// numbers make sense; whether a curve reaches that far is judged where they are used
-/// ([`crate::stats::application_depth::score`]).
+/// How often an application's I/Os meet each queue depth, as written by `forebay analyze` or by hand. The numbers are
+/// checked here; [`crate::stats::application_depth::score`] judges whether a measured curve reaches these depths.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DepthHistogram {
-    /// Depth, the I/O itself counted, and I/Os or their share in any unit.
+    /// Queue depth (the I/O itself included), and I/Os or their share in any unit.
     pub depths: Vec<(u32, f64)>,
 }
 
-/// A text that is no histogram of depths.
+/// Why a text is no histogram of depths.
 #[derive(Debug, thiserror::Error)]
 pub enum HistogramError {
-    /// Too long or too many depths.
+    /// The text is too long, or has too many depths.
     #[error("the histogram of queue depths has {count} {unit}; at most {max}")]
     TooLarge {
-        /// How many.
+        /// The number found.
         count: usize,
-        /// Of what.
+        /// Unit of the number.
         unit: &'static str,
-        /// Limit.
+        /// Most allowed.
         max: usize,
     },
-    /// Not of the form.
+    /// The JSON does not have the expected form.
     #[error(
         "the histogram of queue depths is not of the form {{\"depths\": [{{\"depth\": 1, \"share\": 0.6}}, ...]}}: {source}"
     )]
     Form {
-        /// Where and why.
+        /// Position and reason.
         source: serde_json::Error,
     },
-    /// Numbers that make no sense.
+    /// The numbers make no sense.
     #[error(transparent)]
     Depths(#[from] DepthError),
 }
@@ -53,10 +52,10 @@ struct Row {
 }
 
 impl DepthHistogram {
-    /// Reads JSON: `{"depths": [{"depth": 1, "share": 0.6}, ...]}`; other members are left alone.
+    /// Reads JSON: `{"depths": [{"depth": 1, "share": 0.6}, ...]}`; other members are ignored.
     ///
     /// # Errors
-    /// [`HistogramError`]: too large, or of another form.
+    /// [`HistogramError`]: too large, or not of this form.
     pub fn parse(text: &str) -> Result<Self, HistogramError> {
         if text.len() > TEXT_MAX_BYTES {
             return Err(HistogramError::TooLarge { count: text.len(), unit: "bytes", max: TEXT_MAX_BYTES });
@@ -82,7 +81,7 @@ mod tests {
         let error = DepthHistogram::parse(r#"{"depths": [{"depth": -1, "share": 0.6}]}"#).unwrap_err().to_string();
         assert!(error.contains(r#"{"depths": [{"depth": 1, "share": 0.6}, ...]}"#), "{error}");
         assert!(DepthHistogram::parse("[]").is_err());
-        // Known before anything runs.
+        // These are refused before anything runs.
         for wrong in ["[]", r#"[{"depth": 0, "share": 1}]"#, r#"[{"depth": 1, "share": 0}]"#] {
             DepthHistogram::parse(&format!("{{\"depths\": {wrong}}}")).unwrap_err();
         }

@@ -1,33 +1,33 @@
-//! Who runs the jobs of an experiment.
+//! The interface by which experiments run jobs.
 
 use crate::job::model::Job;
 use crate::run::{JobResult, Watch};
 
-/// Runs jobs on the target under test, for experiments that decide from one run what the next one is.
+/// Runs jobs on the target under test, for experiments that choose the next run by the results of the last.
 pub trait Driver {
-    /// Runs jobs at once and returns their results, in order. `step` says what is being done, for people.
+    /// Runs jobs at the same time and returns their results in order. `step` describes the step for people.
     ///
     /// # Errors
-    /// What could not be begun, as text with its causes.
+    /// Why the run could not begin, as text with its causes.
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError>;
 
-    /// Runs one job, which may be ended before its time.
+    /// Runs one job; `watch` may end it early.
     ///
     /// # Errors
-    /// As of [`Driver::run`].
+    /// As for [`Driver::run`].
     fn run_watched(&mut self, step: &str, job: &Job, watch: Watch) -> Result<Vec<JobResult>, DriverError>;
 
     /// Size of the target in bytes.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The target cannot be opened.
     fn size_bytes(&mut self) -> Result<u64, DriverError>;
 
-    /// Whether the user has ended the run: what is known is reported, marked as partial.
+    /// Whether the user has ended the run. Results so far are reported and marked as partial.
     fn is_stopped(&self) -> bool;
 }
 
-/// A run that could not begin.
+/// Why a run could not begin.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DriverError(pub String);

@@ -1,17 +1,17 @@
-//! Why an experiment has no answer.
+//! Errors of experiments.
 
 use super::driver::DriverError;
 use crate::job::JobError;
 
-/// An experiment that could not be made, or had nothing to tell when it ended.
+/// Why an experiment could not run, or ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// Data would be lost.
+    /// Data on the target would be lost.
     #[error(
         "{what} writes to the target, and what is on it would be lost: repeat with --destroy-data if that is meant{instead}"
     )]
     NeedsWrites {
-        /// What writes.
+        /// What would write.
         what: String,
         /// What can be done without writing, if anything; begins with a comma.
         instead: &'static str,
@@ -19,35 +19,35 @@ pub enum ExperimentError {
     /// A run could not begin.
     #[error("{step}: {source}")]
     Driver {
-        /// What was to be done.
+        /// The step that was to run.
         step: String,
-        /// Why not.
+        /// The cause.
         source: DriverError,
     },
-    /// A job of the experiment cannot be run with these options.
+    /// A job of the experiment cannot run with these options.
     #[error("{step}: {source}")]
     Job {
-        /// What was to be done.
+        /// The step that was to run.
         step: String,
-        /// Why not.
+        /// The cause.
         source: JobError,
     },
-    /// An option has no sense.
+    /// The value of an option makes no sense.
     #[error("{option}: {reason}")]
     Option {
-        /// Which one.
+        /// The option.
         option: &'static str,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is allowed.
         reason: String,
     },
-    /// A run gave fewer results than it had jobs.
+    /// A run returned fewer results than it had jobs.
     #[error("{step}: {got} results of {want} jobs; the run did not end as it should")]
     Results {
-        /// What was done.
+        /// The step that ran.
         step: String,
-        /// Results.
+        /// Number of results.
         got: usize,
-        /// Jobs.
+        /// Number of jobs.
         want: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! A device as a formula: an I/O takes 10 us, or as long as 550,000 I/Os a second allow.
+//! A target as a formula: an I/O takes 10 us, or longer if that is needed to stay at 550,000 I/Os a second.
 
 use super::{Driver, DriverError};
 use crate::job::model::{Arrival, Job, Plan};
@@ -12,25 +12,25 @@ use forebay_block::OpKind;
 
 /// Idle latency in nanoseconds.
 pub(super) const IDLE_NS: f64 = 10_000.0;
-/// I/Os a second at most.
+/// Most I/Os a second.
 pub(super) const PEAK: f64 = 550_000.0;
-/// Latencies that a run's histogram is fed with.
+/// Number of latencies recorded in a run's histogram.
 const SAMPLES: u64 = 2_000;
 
-/// What a run is like.
+/// How a run turns out.
 #[derive(Clone, Debug)]
 pub(super) struct Fate {
-    /// Latencies are multiplied by this.
+    /// Factor on all latencies.
     pub slower: f64,
-    /// I/Os that fail, each time of this cause.
+    /// Number of I/Os that fail, all with the same cause.
     pub failures: u64,
-    /// The run is partial.
+    /// Why the run is partial, if it is.
     pub partial: Option<Partial>,
-    /// The target refuses to begin.
+    /// Set where the target refuses to begin.
     pub refused: Option<&'static str>,
-    /// The user ends the experiment after this run.
+    /// Whether the user ends the experiment after this run.
     pub stop: bool,
-    /// Processor time an I/O, in nanoseconds.
+    /// Processor time for each I/O in nanoseconds.
     pub cpu_ns: u64,
 }
 
@@ -40,13 +40,13 @@ impl Default for Fate {
     }
 }
 
-/// Decides a run by its number, from 0, and its job.
+/// Decides the fate of a run by its number (from 0) and its job.
 type Decide = Box<dyn FnMut(usize, &Job) -> Fate>;
 
-/// The device.
+/// The target.
 pub(super) struct Fake {
     pub size_bytes: u64,
-    /// Steps and jobs of all runs.
+    /// Step and jobs of each run so far.
     pub runs: Vec<(String, Vec<Job>)>,
     pub decide: Decide,
     pub stopped: bool,
@@ -68,7 +68,7 @@ impl Fake {
         Self::new(|_, _| Fate::default())
     }
 
-    /// Jobs of all runs.
+    /// The jobs of all runs.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.runs.iter().flat_map(|(_, jobs)| jobs)
     }
@@ -107,7 +107,7 @@ impl Driver for Fake {
     }
 }
 
-/// Mean latency with so many in flight.
+/// Mean latency at this queue depth.
 fn latency_ns(depth: f64, fate: &Fate) -> f64 {
     IDLE_NS.max(depth * 1e9 / PEAK) * fate.slower
 }
@@ -138,7 +138,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
     let ios = [by_bytes, by_time, job.end.after_ios].into_iter().flatten().min().unwrap();
     let ios = if fate.failures > 0 && job.end.after_ios.is_some() { 0 } else { ios };
     let busy_ns = (ios as f64 * 1e9 / rate) as u64;
-    // A job with a time has its whole window, even where it had its bytes before.
+    // A job with a runtime lasts for its whole window, even if its bytes were transferred earlier.
     let duration_ns = job.end.after_ns.unwrap_or(busy_ns);
     let mean_ns = latency_ns(rate * closed_ns / 1e9, fate);
     let all: u32 = job.mix.weights.iter().map(|weight| weight.1).sum();

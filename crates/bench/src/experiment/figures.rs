@@ -1,4 +1,4 @@
-//! A run's figures as experiments show and keep them.
+//! The figures of a run, as experiments print and store them.
 
 use super::options::Options;
 use super::text;
@@ -18,23 +18,23 @@ const LEVELS: &str = "50,99,99.9,99.99,99.999";
 /// A distribution of latencies in figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
-    /// I/Os.
+    /// Number of I/Os.
     pub samples: u64,
     /// Mean in nanoseconds.
     pub mean_ns: f64,
-    /// Greatest, in nanoseconds.
+    /// Maximum in nanoseconds.
     pub max_ns: u64,
     percentiles: Vec<PercentileEstimate>,
     counted: Counted,
 }
 
 impl Latency {
-    /// Of counted latencies; `blocks` are the same by time, where they are known.
+    /// From counted latencies. `blocks` has the same latencies by blocks of time, where these are known.
     pub(crate) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
         Self::with_levels(latencies, blocks, (confidence, Level::parse_list(LEVELS).unwrap_or_default()))
     }
 
-    /// The same with these percentiles.
+    /// Like [`Latency::new`], with the given percentiles.
     pub(super) fn with_levels(
         latencies: &Latencies,
         blocks: Option<&Blocks>,
@@ -51,7 +51,7 @@ impl Latency {
         }
     }
 
-    /// One of the percentiles, 50, 99, 99.9, 99.99 or 99.999.
+    /// The estimate of a percentile: 50, 99, 99.9, 99.99 or 99.999.
     pub(super) fn percentile(&self, percent: f64) -> Option<&PercentileEstimate> {
         self.percentiles.iter().find(|estimate| match estimate.level {
             Level::Share(share) => (share.percent() - percent).abs() < 1e-9,
@@ -59,17 +59,17 @@ impl Latency {
         })
     }
 
-    /// The value of a level that was asked for, in nanoseconds; none where it is withheld.
+    /// The value of a requested level in nanoseconds; `None` if it is withheld.
     pub(super) fn level_ns(&self, level: Level) -> Option<u64> {
         self.percentiles.iter().find(|estimate| estimate.level == level)?.value.value()
     }
 
-    /// A percentile's value in nanoseconds; none where it is withheld.
+    /// The value of a percentile in nanoseconds; `None` if it is withheld.
     pub(crate) fn value_ns(&self, percent: f64) -> Option<u64> {
         self.percentile(percent).and_then(|estimate| estimate.value.value())
     }
 
-    /// A percentile for a table: the value, or how many samples it lacks.
+    /// A percentile for a table: its value, or how many samples are missing.
     pub(super) fn cell(&self, percent: f64) -> String {
         match self.percentile(percent).map(|estimate| estimate.value) {
             _ if self.samples == 0 => "-".to_owned(),
@@ -79,7 +79,7 @@ impl Latency {
         }
     }
 
-    /// The same with its interval.
+    /// Like [`Latency::cell`], with the interval.
     pub(crate) fn bounded_cell(&self, percent: f64) -> String {
         let cell = self.cell(percent);
         let Some(estimate) = self.percentile(percent) else { return cell };
@@ -95,22 +95,22 @@ impl Latency {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.mean_ns) }
     }
 
-    /// The greatest for a table.
+    /// The maximum for a table.
     pub(crate) fn max_cell(&self) -> String {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.max_ns as f64) }
     }
 
-    /// The mean for JSON: that of no samples is none.
+    /// The mean for JSON; `None` without samples.
     pub(super) fn known_mean_ns(&self) -> Option<f64> {
         (self.samples > 0).then_some(self.mean_ns)
     }
 
-    /// The greatest for JSON: that of no samples is none.
+    /// The maximum for JSON; `None` without samples.
     pub(super) fn known_max_ns(&self) -> Option<u64> {
         (self.samples > 0).then_some(self.max_ns)
     }
 
-    /// Raw numbers.
+    /// The figures as JSON.
     pub(super) fn json(&self) -> Value {
         let percentiles = self.percentiles.iter().filter_map(|estimate| {
             let Level::Share(share) = estimate.level else { return None };
@@ -136,7 +136,7 @@ impl Latency {
         })
     }
 
-    /// The same with the histogram, for results of a few runs.
+    /// Like [`Latency::json`], with the histogram, for results of a few runs.
     pub(super) fn json_counted(&self) -> Value {
         let mut json = self.json();
         json["histogram"] = self.counted.json();
@@ -144,26 +144,26 @@ impl Latency {
     }
 }
 
-/// A run in figures.
+/// The figures of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
-    /// I/Os in flight asked for.
+    /// I/Os in flight that the job asks for.
     pub depth: u64,
-    /// Reached.
+    /// Mean number of I/Os in flight that was reached.
     pub depth_mean: f64,
     /// I/Os a second.
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_second: f64,
-    /// Processor time an I/O in nanoseconds.
+    /// Processor time for each I/O in nanoseconds.
     pub cpu_ns_per_io: f64,
-    /// The same, user and system, where that is known.
+    /// The same time split into user and system time, where the split is known.
     pub cpu_split_ns_per_io: Option<(f64, f64)>,
-    /// The rate is that of the threads that make the load, which had no time left.
+    /// The threads that make the load were the limit: they had no time left.
     pub is_limited_by_generator: bool,
-    /// The same, of a modelled host.
+    /// The modelled host was the limit.
     pub is_limited_by_modelled_host: bool,
-    /// Share of the time in which those threads had work.
+    /// Share of the time in which the threads that make the load had work.
     generator_occupied: Option<f64>,
     /// Latency of all I/Os that transfer data.
     pub all: Latency,
@@ -175,13 +175,13 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of a run.
+    /// The figures of a result.
     pub(super) fn new(result: &JobResult, options: &Options) -> Self {
         let confidence = options.confidence;
         let of = |kind: &KindResult| (kind.kind, Latency::new(&kind.total, Some(&kind.blocks), confidence));
         let kinds: Vec<_> = result.kinds.iter().map(of).collect();
         let data: Vec<_> = kinds.iter().filter(|(kind, _)| kind.has_data()).collect();
-        // One kind is all there is, and its blocks are known.
+        // If there is only one kind, its blocks of time are those of all I/Os.
         let all = match data.as_slice() {
             [(_, one)] => one.clone(),
             _ => Latency::new(&result.total(), None, confidence),
@@ -207,27 +207,27 @@ impl Figures {
         }
     }
 
-    /// Latency of a kind.
+    /// Latency of one kind of I/O.
     pub(super) fn kind(&self, kind: OpKind) -> Option<&Latency> {
         self.kinds.iter().find(|found| found.0 == kind).map(|found| &found.1)
     }
 
-    /// What people look at first: the latency of reads where there are any, else of all.
+    /// The main latency: that of reads if there are any, otherwise that of all I/Os.
     pub(super) fn main(&self) -> &Latency {
         self.kind(OpKind::Read).filter(|reads| reads.samples > 0).unwrap_or(&self.all)
     }
 
-    /// Processor time an I/O for a table.
+    /// Processor time for each I/O, for a table.
     pub(super) fn cpu_cell(&self) -> String {
         text::time(self.cpu_ns_per_io)
     }
 
-    /// Raw numbers.
+    /// The figures as JSON.
     pub(super) fn json(&self) -> Value {
         self.json_by(Latency::json)
     }
 
-    /// The same with histograms of latencies, for results of a few runs.
+    /// Like [`Figures::json`], with histograms of latencies, for results of a few runs.
     pub(super) fn json_counted(&self) -> Value {
         self.json_by(Latency::json_counted)
     }
@@ -258,18 +258,18 @@ impl Figures {
     }
 }
 
-/// I/Os in flight of a job, over its threads.
+/// I/Os in flight of a job, over all its threads.
 pub(super) fn in_flight(job: &Job) -> u64 {
     u64::from(job.threads) * u64::from(job.depth)
 }
 
-/// I/Os that failed or never came back.
+/// Number of I/Os that failed or never completed.
 pub(super) fn failures(result: &JobResult) -> u64 {
     result.failures.count + u64::from(result.hung)
 }
 
-/// How long a run lasted, in nanoseconds, where it may end by time or by bytes and `bytes_wanted` says how many: one that
-/// had them early ended with its last interval that had any I/O.
+/// How long a run lasted in nanoseconds, where the job ends by time or after `bytes_wanted`. A run that transferred its
+/// bytes before its time ended with its last interval that has any I/O.
 pub(super) fn lasted_ns(result: &JobResult, bytes_wanted: f64) -> u64 {
     let reached = result.bytes() as f64 >= 0.999 * bytes_wanted;
     let last = result.intervals.iter().filter(|row| row.ios > 0).map(|row| row.begin_ns).max();

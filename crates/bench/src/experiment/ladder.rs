@@ -1,7 +1,8 @@
-//! A ladder of settings: the same jobs on every rung, and what each rung changes.
+//! A ladder of settings: the same jobs run on every rung, to show what each rung changes.
 //!
-//! Rungs are measured in interleaved rounds. A seed gives an order, which is walked forwards and then backwards, and then begins
-//! one rung later: what drifts meets all alike, and only ratios within a round count.
+//! Rungs are measured in interleaved rounds. The seed gives an order; a pair of rounds walks it forwards and then
+//! backwards, and the next pair begins one rung later. So drift affects all rungs alike, and only ratios within a round
+//! count.
 
 use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, levels};
 use super::driver::DriverError;
@@ -18,24 +19,24 @@ use crate::stats::compare::{Comparison, Terms, Verdict};
 use forebay_block::Random;
 use serde_json::{Map, Value, json};
 
-/// Figures that are judged, by their names in the JSON.
+/// Keys of the figures that are judged.
 const JUDGED: [&str; 2] = ["mean_ns", "p99_ns"];
 
 const WHAT: &str = "The same jobs, rung by rung, in interleaved rounds (the settings ladder of Intel's P4800X evaluation guide): each \
                     rung held against the one that it says; \"no difference shown\" is an answer.";
 
-/// A rung.
+/// One rung.
 #[derive(Clone, Debug, Default)]
 pub struct Rung {
     /// Its name.
     pub name: String,
-    /// What is to be said of it, by keys such as `what`, `cost` and `source`.
+    /// Facts for the report, with keys such as `what`, `cost` and `source`.
     pub facts: Vec<(&'static str, String)>,
-    /// Number of the rung that it is held against; none for the first alone.
+    /// Index of the rung that this one is compared with; only the first rung has none.
     pub against: Option<usize>,
-    /// What was published of it, job by job.
+    /// Published figures of this rung, one entry for each job.
     pub published: Vec<Option<Published>>,
-    /// Why it is not there, where that is known before.
+    /// Why the rung cannot be measured, where that is known before the run.
     pub missing: Option<String>,
 }
 
@@ -50,49 +51,49 @@ pub struct Published {
     pub iops: Option<f64>,
 }
 
-/// A ladder, and how it is climbed.
+/// A ladder and how it is measured.
 #[derive(Clone, Debug)]
 pub struct Ladder {
-    /// Rungs; all are held against the first, or against one that is.
+    /// The rungs. Each but the first is compared with the first, or with a rung whose comparisons lead to the first.
     pub rungs: Vec<Rung>,
-    /// Rounds, 3 to 10,000.
+    /// Number of rounds, 3 to 10,000.
     pub rounds: u32,
-    /// Confidence of all intervals together.
+    /// Confidence of all intervals together (simultaneous).
     pub confidence: Confidence,
-    /// The factor that is to be shown, such as 1.05.
+    /// The ratio to be detected, such as 1.05.
     pub difference: f64,
     /// Seed of the order and of the bootstrap.
     pub seed: u64,
-    /// Conditions of all runs, for the report.
+    /// Conditions that hold for all runs, for the report.
     pub conditions: Vec<String>,
-    /// What the reader should know first.
+    /// Notes that the reader should see first.
     pub notes: Vec<String>,
 }
 
-/// For what a rung is run.
+/// Why a rung is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// To see whether it is there, and to warm up: shorter, and not counted.
+    /// A first, shorter run that does not count: it shows whether the rung works, and warms up.
     Look,
-    /// A round, from 0.
+    /// A round that counts, from 0.
     Round(u32),
 }
 
-/// What came of running a rung.
+/// The outcome of running a rung.
 #[derive(Debug)]
 pub enum Climb {
     /// Results of all jobs, in order.
     Ran(Vec<JobResult>),
-    /// The user has ended it.
+    /// The user has ended the run.
     Ended,
-    /// The rung is not there, and why.
+    /// The rung is not available, with the reason.
     Missing(String),
 }
 
-/// Climbs a ladder. `run` sets what a rung says, runs all jobs, and gives their results.
+/// Measures a ladder. `run` applies the settings of a rung, runs all jobs, and returns their results.
 ///
 /// # Errors
-/// [`ExperimentError`]: rounds out of bounds; a first rung that cannot be run.
+/// [`ExperimentError`]: the number of rounds is out of bounds, or the first rung cannot be run.
 pub fn ladder(
     ladder: &Ladder,
     run: &mut dyn FnMut(usize, Pass, &str) -> Result<Climb, DriverError>,
@@ -110,7 +111,7 @@ pub fn ladder(
     }
 }
 
-/// The order of a round.
+/// The order of the rungs in a round.
 fn order(base: &[usize], round: u32) -> Vec<usize> {
     let mut order = base.to_vec();
     let by = (round / 2) as usize % order.len().max(1);
@@ -121,7 +122,7 @@ fn order(base: &[usize], round: u32) -> Vec<usize> {
     order
 }
 
-/// A seed's order of so many rungs.
+/// A shuffled order of `count` rungs.
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut random = Random::new(seed);
     let mut order: Vec<usize> = (0..count).collect();
@@ -131,7 +132,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// What was measured of a job on a rung.
+/// All measurements of one job on one rung.
 #[derive(Default)]
 struct Pooled {
     latencies: Latencies,
@@ -139,11 +140,11 @@ struct Pooled {
     description: String,
 }
 
-/// What was measured on a rung.
+/// All measurements of one rung.
 #[derive(Default)]
 struct Taken {
     jobs: Vec<Pooled>,
-    /// Of each judged figure its value in each round.
+    /// For each judged figure, its value in each round.
     values: Vec<Vec<Option<f64>>>,
     missing: Option<String>,
 }
@@ -178,7 +179,7 @@ impl State {
         Ok(())
     }
 
-    /// Results of a rung, nothing where it is not there, or the end.
+    /// The results of one rung, `None` if the rung is missing, or the end of the run.
     fn one(
         &mut self,
         ladder: &Ladder,
@@ -203,8 +204,8 @@ impl State {
             Ok(Climb::Missing(why)) => why,
             Err(error) => error.to_string(),
         };
-        // What all others are held against must be there; and where a rung is lost after rounds were counted, those above it were measured
-        // with it and would be measured without.
+        // The first rung must work, since all others are compared with it. A rung lost after rounds were counted ends
+        // the ladder: the rungs above it were measured together with it so far, and would now be measured without it.
         if self.rounds.whole > 0 {
             return Err(self.rounds.ended(format!("{step}: {why}; the ladder ended there")));
         }
@@ -215,7 +216,7 @@ impl State {
         Ok(None)
     }
 
-    /// A whole round.
+    /// Adds a complete round.
     fn take(&mut self, ladder: &Ladder, found: Vec<(usize, Vec<JobResult>)>) -> Result<(), ExperimentError> {
         if self.rounds.whole == 0
             && let Some((_, first)) = found.first()
@@ -231,7 +232,7 @@ impl State {
                 return Err(ExperimentError::Results { step, got: results.len(), want: self.jobs.len() });
             }
             let taken = &mut self.taken[rung];
-            // It may have been found missing later in this very round.
+            // The rung may have been found missing later in this round.
             if taken.missing.is_some() {
                 continue;
             }
@@ -251,7 +252,8 @@ impl State {
         Ok(())
     }
 
-    /// The rung that one is held against: where that is missing, the one below it.
+    /// The rung that `rung` is compared with. If that one is missing, the rung that it would be compared with itself,
+    /// and so on.
     fn against(&self, ladder: &Ladder, rung: usize) -> Option<usize> {
         let mut below = ladder.rungs[rung].against?;
         while self.taken[below].missing.is_some() {
@@ -260,7 +262,7 @@ impl State {
         Some(below)
     }
 
-    /// A figure of a rung and of the one that it is held against, round by round.
+    /// The values of a figure on a rung and on the rung that it is compared with, round by round.
     fn pairs(&self, ladder: &Ladder, rung: usize, figure: usize) -> Option<Vec<Pair>> {
         let before = self.taken[self.against(ladder, rung)?].values.get(figure)?;
         Some(before.iter().copied().zip(self.taken[rung].values.get(figure)?.iter().copied()).collect())
@@ -322,7 +324,7 @@ impl State {
     }
 }
 
-/// A ladder that was climbed, for its tables.
+/// A measured ladder, for its tables.
 struct Climbed<'a> {
     ladder: &'a Ladder,
     state: &'a State,
@@ -330,7 +332,7 @@ struct Climbed<'a> {
 }
 
 impl Climbed<'_> {
-    /// Its latency, and its rate where there was any I/O.
+    /// The latency of a job on a rung, and its rate if there was any I/O.
     fn latency(&self, rung: usize, job: usize) -> Option<(Latency, Option<f64>)> {
         let pooled = self.state.taken[rung].jobs.get(job)?;
         let iops = pooled.iops.iter().sum::<f64>() / pooled.iops.len().max(1) as f64;
@@ -401,7 +403,7 @@ impl Climbed<'_> {
         table
     }
 
-    /// Our figures beside published ones, where there are any.
+    /// Our figures beside published ones, if there are any.
     fn published_table(&self, job: usize, present: &[usize]) -> Option<Table> {
         let head = ["rung", "mean", "published", "off by", "p99", "published", "off by", "IOPS", "published", "off by"];
         let mut table = Table::new(format!("{}: beside what was published", self.state.jobs[job]), 1, &head);
@@ -463,7 +465,7 @@ impl Climbed<'_> {
     }
 }
 
-/// Ours, theirs, and how a value is shown.
+/// Our value, the published value, and how a value is formatted.
 type Beside = (Option<f64>, Option<f64>, fn(f64) -> String);
 
 fn beside(published: &Published, latency: &Latency, iops: Option<f64>) -> [Beside; 3] {

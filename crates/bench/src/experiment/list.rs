@@ -1,4 +1,4 @@
-//! The built-in experiments by name.
+//! The built-in experiments and their names.
 
 use super::conditioning::Conditioning;
 use super::error::ExperimentError;
@@ -16,7 +16,7 @@ use std::str::FromStr;
 pub enum Experiment {
     /// Throughput and latency over the queue depth, and where the target saturates.
     QdSweep,
-    /// Percent read x queue depth x fill level.
+    /// Throughput and latency over share of reads, queue depth and fill level.
     Surface,
     /// SNIA PTS IOPS test.
     SniaIops,
@@ -24,13 +24,13 @@ pub enum Experiment {
     SniaLatency,
     /// Bursts of reads beside a light write load.
     Mixed,
-    /// Random writes for some capacities.
+    /// Random writes of several times the capacity.
     WriteSaturation,
-    /// A fixed rate over time.
+    /// Latency over time at a fixed rate.
     Qos,
     /// Short bursts with pauses.
     ShortBurst,
-    /// Ways of waiting for the same load.
+    /// Different ways of waiting for completions, under the same load.
     WaitMethods,
 }
 
@@ -38,7 +38,7 @@ pub enum Experiment {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no experiment {name:?}{hint}; there are {all}", hint = Hint(*nearest), all = names())]
 pub struct UnknownExperiment {
-    /// The name.
+    /// The name that was given.
     pub name: String,
     nearest: Option<&'static str>,
 }
@@ -48,7 +48,7 @@ fn names() -> String {
 }
 
 impl Experiment {
-    /// All, with what each shows in a line.
+    /// All experiments, with a line for each that says what it shows.
     pub const ALL: [(Self, &'static str); 9] = [
         (
             Self::QdSweep,
@@ -80,16 +80,16 @@ impl Experiment {
         }
     }
 
-    /// Whether it cannot be made without writing.
+    /// Whether the experiment always writes.
     #[must_use]
     pub const fn needs_writes(self) -> bool {
         matches!(self, Self::Surface | Self::SniaIops | Self::SniaLatency | Self::Mixed | Self::WriteSaturation)
     }
 
-    /// Carries it out. Where the user ends it, what is known is reported and marked as partial.
+    /// Runs the experiment. If the user ends it, the results so far are reported and marked as partial.
     ///
     /// # Errors
-    /// [`ExperimentError`]: data would be lost, an option has no sense, or nothing could be measured.
+    /// [`ExperimentError`]: data would be lost, an option makes no sense, or nothing could be measured.
     pub fn run(self, driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
         let reads_only = ", or ask for reads only (read percent 100)";
         if self.needs_writes() {

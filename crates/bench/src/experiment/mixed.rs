@@ -16,25 +16,25 @@ use crate::stats::clustering::Blocks;
 use crate::stats::mean::{summarise, t_interval};
 use serde_json::json;
 
-/// A burst, in bytes.
+/// Length of a burst in bytes.
 const BURST_BYTES: u64 = 400_000_000;
-/// The background, in bytes a second.
+/// Rate of the background writes in bytes a second.
 const BACKGROUND_BYTES_PER_SECOND: f64 = 20e6;
-/// Reads and writes are of this size.
+/// Size of reads and writes in bytes.
 const IO_BYTES: u32 = 128 << 10;
 /// Reads in flight; the writes have a thread of their own.
 const READ_DEPTH: u32 = 8;
-/// The background runs so long before a burst, and a burst alone waits so long.
+/// Time that the background runs before a burst, in nanoseconds. A burst alone waits for as long.
 const LEAD_NS: u64 = 2_000_000_000;
-/// The background goes on for so long from a burst's begin, at least.
+/// Shortest time that the background goes on after a burst begins, in nanoseconds.
 const BESIDE_NS: u64 = 2_000_000_000;
 /// Most bursts of each kind.
 const BURSTS_MAX: usize = 64;
-/// The target has come to rest when so many bursts in a row are alike,
+/// Number of similar bursts in a row after which the target counts as settled.
 const ALIKE: usize = 3;
-/// to this share of the fastest of them,
+/// Bursts are similar if the slowest is within this share of the fastest.
 const ALIKE_SHARE: f64 = 0.05;
-/// and it is given so many to come to rest.
+/// Most bursts while waiting for the target to settle.
 const SETTLING_MAX: usize = 30;
 
 const WHAT: &str = "Throughput of 400 MB bursts of sequential reads, alone and beside 20 MB/s of writes (S-PASS mixed throughput \
@@ -45,7 +45,7 @@ const WHAT: &str = "Throughput of 400 MB bursts of sequential reads, alone and b
 struct Found {
     alone: Vec<f64>,
     beside: Vec<f64>,
-    /// The background of each burst beside it.
+    /// The background's result for each burst beside it.
     background: Vec<JobResult>,
 }
 
@@ -142,7 +142,7 @@ fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
     let mut slowest_ns = settle(session, &|session| read(session, "settling".to_owned()))?;
     let mut overlong = 0;
     for number in 0..bursts {
-        // The other way round each second time: what drifts, drifts for both.
+        // The order of the two changes each time, so that drift affects both alike.
         let order = [number % 2 == 1, number % 2 == 0];
         for beside in order {
             let place = if beside { "beside 20 MB/s of writes" } else { "alone" };
@@ -154,7 +154,7 @@ fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
                 found.alone.push(result.bytes_per_second());
                 continue;
             }
-            // Three times as long as alone is left for it.
+            // A burst beside the background may take three times as long as alone.
             let beside_ns = BESIDE_NS.max(slowest_ns.saturating_mul(3));
             let jobs = [background(session, half, LEAD_NS + beside_ns), read(session, format!("burst-{}", number + 1))];
             let mut results = session.whole(&step, &jobs)?;
@@ -170,8 +170,8 @@ fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
     Ok(())
 }
 
-/// Reads bursts until they are alike, since a drive works off what conditioning wrote for a while: it folds its cache, and
-/// collects. The longest of the last ones, in nanoseconds.
+/// Reads bursts until several in a row take about the same time, since a drive still works on what conditioning wrote
+/// for a while: it folds its cache and collects garbage. Returns the longest of the last bursts, in nanoseconds.
 fn settle(session: &mut Session<'_>, read: &dyn Fn(&Session<'_>) -> Job) -> Result<u64, Halt> {
     let (mut rates, mut lengths) = (Vec::new(), Vec::new());
     while rates.len() < SETTLING_MAX {
@@ -203,8 +203,8 @@ fn are_alike(rates: &[f64; ALIKE]) -> bool {
     least >= (1.0 - ALIKE_SHARE) * most
 }
 
-/// Several runs of one job as one. Blocks of time of one are not those of the others: percentiles are taken as of independent
-/// samples.
+/// Merges several runs of one job into one result. The runs' blocks of time do not belong together, so percentiles are
+/// taken as of independent samples.
 fn joined(results: Vec<JobResult>) -> Option<JobResult> {
     results.into_iter().reduce(|mut all, next| {
         let weight = |one: f64, of_one: f64, two: f64, of_two: f64| {
@@ -250,7 +250,7 @@ fn sized(session: &Session<'_>, name: String, region: (u64, u64)) -> Job {
 fn reads(session: &Session<'_>, region: (u64, u64), bytes: u64, name: String) -> Job {
     let (threads, depth) = match session.options.in_flight(READ_DEPTH) {
         (READ_DEPTH, 1) => (1, 1),
-        // One sequence of reads is one thread's.
+        // A sequential stream of reads belongs to one thread.
         (threads, depth) => (1, threads * depth),
     };
     Job {

@@ -1,8 +1,8 @@
-//! Experiments: several runs that together answer a question.
+//! Experiments: several runs that answer one question together.
 //!
-//! [`Experiment`] names the built-in ones and [`Experiment::run`] carries one out on a [`Driver`], as [`Options`] say.
-//! [`Conditioning`] brings a target into a known state, before an experiment or any other job. [`compare`] tells two
-//! targets or two settings apart, [`ladder`] many settings, one after the other. All answer with a [`Report`].
+//! [`Experiment`] names the built-in ones; [`Experiment::run`] runs one on a [`Driver`] with [`Options`].
+//! [`Conditioning`] brings a target into a known state before an experiment or any other job. [`compare`] compares two
+//! targets or two settings, [`ladder`] many settings, one after the other. All return a [`Report`].
 
 mod compare;
 mod compared;

@@ -7,30 +7,31 @@ use crate::job::model::{End, Job};
 use crate::job::validate::{MAX_DEPTH, MAX_IOPS, MAX_TIME_NS};
 use crate::stats::Confidence;
 
-/// Rounds of an interleaved experiment, at most.
+/// Most rounds of an interleaved experiment.
 pub const ROUNDS_MAX: u32 = 10_000;
-/// Values of a list, at most.
+/// Most values in a list.
 const LIST_MAX: usize = 64;
 
-/// Settings of an experiment. Each has a default that the experiment's source, or long use, gives.
+/// Settings of an experiment. Defaults come from the experiment's source or from long use.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads, waiting, access, seed, pinning, data, region, and where the experiment leaves them open sizes and
-    /// pattern. Its mix, arrival, end and pauses are not used.
+    /// Threads, waiting, access, seed, pinning, data and region; also sizes and pattern where the experiment leaves
+    /// them open. The base job's mix, arrival, end and pauses are not used.
     pub base: Job,
-    /// What is on the target may be lost.
+    /// The data on the target may be overwritten.
     pub allow_writes: bool,
-    /// Time of one point in nanoseconds; none: the experiment's own.
+    /// Time of each point in nanoseconds; `None` for the experiment's own.
     pub runtime_ns: Option<u64>,
-    /// A look in minutes instead of a measurement: short points, conditioning cut off. The report says so.
+    /// A quick overview in minutes instead of a measurement: short points and shortened conditioning. The report says
+    /// so.
     pub quick: bool,
-    /// What is done to the target before; none: what the experiment prescribes, if anything.
+    /// Conditioning of the target before the experiment; `None` for what the experiment prescribes, if anything.
     pub conditioning: Option<Conditioning>,
     /// Share of reads in percent, where the experiment leaves it open.
     pub read_percent: Option<u32>,
-    /// Deepest depth of a sweep and slots of an open loop, over all threads.
+    /// Largest depth of a sweep, and slots of an open loop, over all threads.
     pub depth_max: u32,
-    /// Depths that an application uses, to weigh a sweep by.
+    /// Depths that an application uses, as weights for a sweep.
     pub application: Option<DepthHistogram>,
     /// Fill levels of the surface in percent, ascending.
     pub fills_percent: Vec<u32>,
@@ -38,17 +39,17 @@ pub struct Options {
     pub mixes_percent: Vec<u32>,
     /// Depths of the surface.
     pub depths: Vec<u32>,
-    /// Rounds of interleaved runs, and bursts of the mixed test; at least 3.
+    /// Number of interleaved rounds, and of bursts of the mixed test; at least 3.
     pub rounds: u32,
-    /// Capacities written by the write saturation test.
+    /// How many times the capacity the write saturation test writes.
     pub capacities: f64,
-    /// Rate of the test of quality over time.
+    /// Rate of the QoS test.
     pub rate: Rate,
-    /// I/Os of the bursts of the short-burst test, per thread.
+    /// I/Os in each burst of the short-burst test, per thread.
     pub burst_ios: Vec<u64>,
     /// Pause between those bursts in nanoseconds.
     pub pause_ns: u64,
-    /// Time that an application computes on what it read, in nanoseconds.
+    /// Time that an application computes after each read, in nanoseconds.
     pub think_ns: u64,
     /// Confidence of intervals.
     pub confidence: Confidence,
@@ -57,9 +58,9 @@ pub struct Options {
 /// A rate of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// So many I/Os a second.
+    /// I/Os a second.
     Iops(f64),
-    /// So large a share, above 0 to 1, of the throughput that a closed loop reaches just before.
+    /// A share, above 0 and at most 1, of the throughput that a closed loop reaches just before.
     PeakShare(f64),
 }
 
@@ -89,19 +90,20 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Time of a point for which the method has `standard_ns`.
+    /// Time of a point in nanoseconds, where the method prescribes `standard_ns`.
     pub(super) fn point_ns(&self, standard_ns: u64) -> u64 {
-        // Half a second at least: a second interval of the log is begun, and a minute of the SNIA is 2 s.
+        // At least half a second: then the run reaches a second interval of the log, and a minute of the SNIA tests
+        // becomes 2 s.
         let quick = (standard_ns / 30).max(500_000_000).min(standard_ns);
         self.runtime_ns.unwrap_or(if self.quick { quick } else { standard_ns })
     }
 
-    /// Warm-up before a point: what the base job says, at most a fifth of the point.
+    /// Warm-up before a point: the base job's, at most a fifth of the point.
     pub(super) fn warmup_ns(&self, point_ns: u64) -> u64 {
         self.base.warmup_ns.min(point_ns / 5)
     }
 
-    /// Threads and depth of each for so many I/Os in flight. Synchronous calls have a thread for each.
+    /// Threads, and depth of each, for `total` I/Os in flight. Synchronous calls need a thread for each I/O.
     pub(super) fn in_flight(&self, total: u32) -> (u32, u32) {
         if matches!(self.base.access.calls, crate::job::model::Calls::Sync { .. }) {
             return (total, 1);
@@ -111,7 +113,7 @@ impl Options {
         (threads, total / threads)
     }
 
-    /// I/Os in flight that the base job asks for, if more than one, or else `usual`.
+    /// Threads and depth of the base job if they allow more than one I/O in flight, otherwise `usual`.
     pub(super) fn parallel(&self, usual: (u32, u32)) -> (u32, u32) {
         let asked = u64::from(self.base.threads) * u64::from(self.base.depth);
         match (asked, self.in_flight(2)) {
@@ -121,12 +123,12 @@ impl Options {
         }
     }
 
-    /// Refuses what writes unless that is allowed.
+    /// Refuses to write unless writes are allowed.
     pub(super) fn refuse_writes(&self, what: &str, instead: &'static str) -> Result<(), ExperimentError> {
         if self.allow_writes { Ok(()) } else { Err(ExperimentError::NeedsWrites { what: what.to_owned(), instead }) }
     }
 
-    /// Checks what jobs do not check.
+    /// Checks the settings that jobs do not check.
     pub(super) fn check(&self) -> Result<(), ExperimentError> {
         let ensure = |holds: bool, option: &'static str, reason: String| {
             if holds { Ok(()) } else { Err(ExperimentError::Option { option, reason }) }
@@ -171,7 +173,7 @@ impl Options {
         ensure(times.into_iter().flatten().all(time), "times", "above 0, and at most a year".to_owned())
     }
 
-    /// The base job without what experiments set themselves.
+    /// The base job without the settings that experiments make themselves.
     pub(super) fn job(&self, name: impl Into<String>) -> Job {
         Job {
             name: name.into(),

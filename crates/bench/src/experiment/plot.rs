@@ -1,4 +1,5 @@
-//! The throughput-latency curve as text: throughput to the right, latency upwards, depths on the line.
+//! The throughput-latency curve as text: throughput on the x-axis, latency on the y-axis, depths as labels of the
+//! points.
 
 use super::text;
 use crate::output::table::Table;
@@ -6,10 +7,11 @@ use crate::stats::saturation::Point;
 
 /// Width of the drawing in characters.
 const WIDTH: usize = 64;
-/// Its height in lines.
+/// Height of the drawing in lines.
 const HEIGHT: usize = 14;
 
-/// Draws a curve; none without a point. Latency is on a logarithmic scale, as it multiplies beyond the saturation.
+/// Draws a curve; `None` without points. The latency axis is logarithmic because latency grows by factors beyond
+/// saturation.
 pub(super) fn curve(points: &[Point]) -> Option<Table> {
     let most_iops = points.iter().map(|point| point.iops).fold(0.0, f64::max);
     let least = points.iter().map(|point| point.mean_latency_ns).fold(f64::INFINITY, f64::min);
@@ -23,7 +25,7 @@ pub(super) fn curve(points: &[Point]) -> Option<Table> {
         let y = ((point.mean_latency_ns / least).ln() / span * (HEIGHT - 1) as f64).round() as usize;
         (x.min(WIDTH - 1), y.min(HEIGHT - 1))
     };
-    // Room behind the last column for the label of a point there.
+    // Room behind the last column for the label of a point in it.
     let mut canvas = vec![vec![' '; WIDTH + 8]; HEIGHT];
     for point in points {
         let (x, y) = place(point);
@@ -33,7 +35,7 @@ pub(super) fn curve(points: &[Point]) -> Option<Table> {
         let (x, y) = place(point);
         let label: Vec<char> = point.depth.to_string().chars().collect();
         let line = &mut canvas[y];
-        // A label gives way to what is there: neighbours on a flat line, or another point.
+        // A label is left out where its place is taken, by a neighbour's label or another point.
         let free = (x + 1..=x + label.len()).all(|at| line.get(at) == Some(&' '));
         if free {
             line[x + 1..=x + label.len()].copy_from_slice(&label);
@@ -68,7 +70,7 @@ mod tests {
         let last = &drawn.rows[HEIGHT - 1];
         assert!(last[1].contains("*1") && last[1].contains("*4") && last[0] == "10.0 us", "{last:?}");
         assert!(curve(&[]).is_none());
-        // One point, and a flat line, divide by nothing.
+        // One point, or a flat line, must not lead to a division by zero.
         assert!(curve(&[point(1, 1.0, 5.0)]).is_some());
     }
 }

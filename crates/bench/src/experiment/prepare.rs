@@ -1,4 +1,4 @@
-//! Brings the target into the state in which an experiment is to find it.
+//! Brings the target into the state that an experiment needs.
 
 use super::conditioning::{Conditioning, trim};
 use super::figures::lasted_ns;
@@ -7,13 +7,13 @@ use super::text;
 use crate::job::model::{End, Job};
 use crate::run::per_second;
 
-/// What a quick experiment spends on each stage.
+/// Time limit of each stage in a quick experiment, in nanoseconds.
 const QUICK_NS: u64 = 10_000_000_000;
 
-/// What the question whether a target can trim costs of its data.
+/// Bytes that are trimmed to find out whether the target can trim.
 const REGION_PROBE_BYTES: u64 = 1 << 20;
 
-/// Brings the target into the state that the user asked for, or else into `standard`.
+/// Conditions the target as the user asked, or else as `standard` says.
 pub(super) fn prepare(session: &mut Session<'_>, standard: Option<Conditioning>) -> Result<(), Halt> {
     let asked = session.options.conditioning;
     match asked.or(standard) {
@@ -36,7 +36,7 @@ pub(super) fn prepare(session: &mut Session<'_>, standard: Option<Conditioning>)
     }
 }
 
-/// Brings the target into this state, and says what was done.
+/// Conditions the target, and returns a sentence about what was done.
 pub(super) fn apply(conditioning: Conditioning, session: &mut Session<'_>) -> Result<String, Halt> {
     let mut done = Vec::new();
     let purge = conditioning.purge && can_trim(session)?;
@@ -53,9 +53,9 @@ pub(super) fn apply(conditioning: Conditioning, session: &mut Session<'_>) -> Re
         let step = format!("conditioning: {}", stage.what);
         let result = session.one(&step, job)?;
         let reached = result.bytes() as f64 / stage.pass_bytes.max(1) as f64;
-        // A pass ends with the last whole I/O.
+        // A pass ends with the last complete I/O, so slightly less than a pass may be reached.
         let cut = if reached < wanted * 0.999 { format!(", ONLY {reached:.2} passes") } else { String::new() };
-        // Where a time might have ended it too, how long it took is known to an interval only.
+        // If the stage may also have ended by time, its length is known only to an interval.
         let lasted = lasted_ns(&result, wanted * stage.pass_bytes as f64);
         let least = if lasted < result.duration_ns { "at least " } else { "" };
         let rate = text::megabytes(per_second(result.bytes(), lasted));
@@ -67,7 +67,7 @@ pub(super) fn apply(conditioning: Conditioning, session: &mut Session<'_>) -> Re
     Ok(if done.is_empty() { "none".to_owned() } else { done.join(", then ") })
 }
 
-/// Whether the target can trim: asked once, with the first block of the region.
+/// Whether the target can trim. Tried once, with the first bytes of the region.
 pub(super) fn can_trim(session: &mut Session<'_>) -> Result<bool, Halt> {
     if let Some(known) = session.can_trim {
         return Ok(known);

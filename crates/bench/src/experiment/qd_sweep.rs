@@ -1,5 +1,5 @@
 //! Throughput and latency over the queue depth (the picture of the low-queue-depth method), the saturation depth, and
-//! the device's worth at the depths that an application uses.
+//! the target's score at the depths that an application uses.
 
 use super::driver::Driver;
 use super::error::ExperimentError;
@@ -15,9 +15,9 @@ use crate::stats::application_depth::{Beyond, Source, score};
 use crate::stats::saturation::{Curve, Point, Saturation};
 use serde_json::{Value, json};
 
-/// Time of a point.
+/// Time of a point in nanoseconds.
 const POINT_NS: u64 = 30_000_000_000;
-/// Share of reads where writes are allowed: 70/30 as in the method's picture.
+/// Share of reads where writes are allowed: 70/30, as in the picture of the method.
 const READ_PERCENT: u32 = 70;
 
 const WHAT: &str = "Throughput and latency of small random I/O over the queue depth; the saturation depth is the lowest with 95 % \
@@ -73,7 +73,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     Ok(session.finish("qd-sweep", WHAT, tables, json))
 }
 
-/// Share of reads: what was asked for, or `usual` where writes are allowed.
+/// Share of reads in percent: what the user asked for, or `usual` where writes are allowed.
 pub(super) fn read_percent(session: &mut Session<'_>, usual: u32) -> u32 {
     let options = session.options;
     match options.read_percent {
@@ -90,7 +90,7 @@ pub(super) fn read_percent(session: &mut Session<'_>, usual: u32) -> u32 {
     }
 }
 
-/// 1, 2, 4 and so on up to the deepest, which is the last.
+/// 1, 2, 4 and so on below `deepest`, and then `deepest`.
 fn depths(deepest: u32) -> Vec<u32> {
     let mut depths: Vec<u32> = (0..32).map(|power| 1 << power).take_while(|&depth| depth < deepest).collect();
     depths.push(deepest);
@@ -126,7 +126,8 @@ fn measure(session: &mut Session<'_>, percent: u32, rows: &mut Vec<Row>) -> Resu
     Ok(())
 }
 
-/// The lower depth, of saturation and of the peak by which it was found, at which the generator was the limit.
+/// The smaller of the saturation depth and the depth of the peak at which the load generator was the limit; `None` if
+/// at neither.
 fn limited_at(rows: &[Row], found: &Saturation) -> Option<u32> {
     let deciding = rows.iter().filter(|row| [found.knee.depth, found.peak.depth].contains(&row.depth));
     deciding.filter(|row| row.figures.is_limited_by_generator).map(|row| row.depth).min()

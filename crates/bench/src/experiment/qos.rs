@@ -1,4 +1,4 @@
-//! Quality over time: a fixed open-loop rate, and how latency keeps up from interval to interval.
+//! Latency over time: a fixed open-loop rate, and the latency of each interval.
 
 use super::driver::Driver;
 use super::error::ExperimentError;
@@ -17,15 +17,15 @@ use crate::stats::open_loop::{Arrivals, Verdict, check};
 use crate::stats::percentile::{Level, printed_from};
 use serde_json::json;
 
-/// Time of the run: the guide's 600 s.
+/// Time of the run in nanoseconds: the evaluation guide's 600 s.
 const RUN_NS: u64 = 600_000_000_000;
 /// Share of reads where writes are allowed.
 const READ_PERCENT: u32 = 70;
-/// I/Os in flight of the closed loop that finds the peak.
+/// Queue depth of the closed loop that finds the peak.
 const PEAK_DEPTH: u32 = 64;
-/// Intervals shown one by one.
+/// Most intervals that are shown one by one.
 const SHOWN_MAX: usize = 30;
-/// Worst intervals shown.
+/// Number of worst intervals that are shown.
 const WORST: usize = 10;
 
 const WHAT: &str = "Latency over time at a fixed rate that does not wait for the target, counted from the intended start: percentiles of \
@@ -129,7 +129,7 @@ fn measure(session: &mut Session<'_>, percent: u32, found: &mut Found) -> Result
     let slots = if matches!(options.base.access.calls, Calls::Sync { .. }) {
         (options.base.threads, 1)
     } else {
-        // Slots that are not used cost nothing; one too few would bend the schedule.
+        // Slots that are not used cost nothing; too few slots would delay the schedule.
         (options.base.threads, options.depth_max.div_ceil(options.base.threads.max(1)))
     };
     let job = Job {
@@ -151,7 +151,7 @@ fn measure(session: &mut Session<'_>, percent: u32, found: &mut Found) -> Result
     Ok(())
 }
 
-/// Whether the schedule was kept, so that the latencies are those of this rate.
+/// Notes in the report whether the schedule was kept, so that the latencies belong to this rate.
 fn judge(session: &mut Session<'_>, result: &JobResult, rate_iops: f64) {
     let Some(open) = result.open else { return };
     let verdict = check(Arrivals {
@@ -185,7 +185,7 @@ fn judge(session: &mut Session<'_>, result: &JobResult, rate_iops: f64) {
     }
 }
 
-/// Intervals that lie wholly within the measurement.
+/// The intervals that lie completely within the measurement.
 fn whole_intervals(result: &JobResult) -> Vec<&IntervalRow> {
     let window = window_ns(result);
     let whole = |row: &&IntervalRow| row.begin_ns.saturating_add(result.interval_ns) <= window;
@@ -193,7 +193,7 @@ fn whole_intervals(result: &JobResult) -> Vec<&IntervalRow> {
     if rows.is_empty() { result.intervals.iter().collect() } else { rows }
 }
 
-/// I/Os from which p99 and p99.9 of an interval are printed.
+/// Fewest I/Os of an interval for its p99 and for its p99.9.
 fn printable(options: &Options) -> [u64; 2] {
     ["99", "99.9"].map(|level| match level.parse() {
         Ok(Level::Share(share)) => printed_from(share, options.confidence),
@@ -224,13 +224,13 @@ fn intervals<'a>(title: String, rows: impl Iterator<Item = &'a IntervalRow>, pri
     table
 }
 
-/// Mean, p50, p99, p99.9 and greatest of an interval, those that its I/Os are enough for.
+/// Mean, p50, p99, p99.9 and maximum of an interval; `None` for those with too few I/Os.
 fn figures_ns(row: &IntervalRow, printed: [u64; 2]) -> [Option<u64>; 5] {
     let least = [1, 5, printed[0], printed[1], 1];
     std::array::from_fn(|at| (row.ios >= least[at]).then_some(row.latency_ns[at]))
 }
 
-/// How figures of intervals lie.
+/// A table of how the figures of the intervals are distributed.
 fn spread(rows: &[&IntervalRow], printed: [u64; 2]) -> Table {
     let mut table = Table::new(
         format!("over {} intervals", rows.len()),
@@ -257,7 +257,7 @@ fn spread(rows: &[&IntervalRow], printed: [u64; 2]) -> Table {
 mod tests {
     use super::*;
 
-    /// The JSON of each interval had p99 and p99.9 of however few I/Os, where the table has none.
+    /// The JSON of each interval had p99 and p99.9 of any number of I/Os, although the table withheld them.
     #[test]
     fn percentiles_of_few_ios_are_withheld() {
         let row = IntervalRow { ios: 63, latency_ns: [1, 2, 3, 4, 5], ..IntervalRow::default() };

@@ -3,11 +3,11 @@
 use crate::job::JobError;
 use crate::job::model::Region;
 
-/// Regions are cut down to a multiple of this, so that sequential writes reach all of it.
+/// Regions are cut down to a multiple of this, in bytes, so that sequential writes reach all of the region.
 const REGION_UNIT_BYTES: u64 = 128 << 10;
 
-/// The region in bytes. The smallest I/O of the target is not known here; offsets and lengths are kept to 4 KiB, or to
-/// 512 bytes where the user's own are.
+/// The region as offset and length in bytes. The smallest I/O of the target is not known here, so offsets and lengths
+/// are multiples of 4 KiB, or of smaller blocks where the user's own values require it.
 pub(super) fn resolve(region: &Region, target_bytes: u64) -> Result<(u64, u64), JobError> {
     let mut found = region.resolve(target_bytes, 4096);
     for block in [512, 1] {

@@ -1,20 +1,20 @@
-//! How interleaved rounds went, whatever was compared in them.
+//! Bookkeeping of interleaved rounds, for all experiments that use them.
 
 use super::compared::{ROUNDS_MIN, too_few_rounds};
 use super::figures::failures;
 use super::session::Halt;
 use crate::run::{JobResult, Partial};
 
-/// Notes kept.
+/// Most notes that are kept.
 const NOTES_MAX: usize = 40;
 
-/// Whole rounds, and what happened in them.
+/// Number of complete rounds, and what happened in them.
 #[derive(Default)]
 pub(super) struct Rounds {
     pub whole: u32,
-    /// It ended before its time.
+    /// The run ended early.
     pub partial: bool,
-    /// I/Os that failed.
+    /// Number of I/Os that failed.
     pub failures: u64,
     pub notes: Vec<String>,
 }
@@ -26,7 +26,7 @@ impl Rounds {
         }
     }
 
-    /// Takes note of runs. Those that were cut short are the end; `ended` says of what.
+    /// Notes failures of a run. A run that was cut short ends the experiment; `ended` is the text that says what ended.
     pub fn looked(&mut self, step: &str, results: Vec<JobResult>, ended: &str) -> Result<Vec<JobResult>, Halt> {
         for result in &results {
             let failed = failures(result);
@@ -48,14 +48,14 @@ impl Rounds {
         if self.partial { Err(Halt::Ended) } else { Ok(results) }
     }
 
-    /// It ended before its time, for a reason that is said.
+    /// Ends the run early with this reason.
     pub fn ended(&mut self, why: String) -> Halt {
         self.partial = true;
         self.note(why);
         Halt::Ended
     }
 
-    /// What readers must know first.
+    /// Puts the warnings that readers must see first before all other notes.
     pub fn warn(&mut self) {
         if self.partial {
             self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());

@@ -1,4 +1,4 @@
-//! The run of an experiment: runs one after the other, what failed in them, and when to end.
+//! One experiment in progress: its runs, what failed in them, and when it ends.
 
 use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
@@ -15,13 +15,13 @@ use crate::run::{JobResult, Partial};
 use crate::stats::little;
 use serde_json::Value;
 
-/// Notes kept; an experiment of a thousand runs must not tell a thousand times that one of them failed.
+/// Most notes that are kept: an experiment of a thousand runs must not repeat a note a thousand times.
 const NOTES_MAX: usize = 40;
 
-/// Why the next run is not made.
+/// Why no further run is made.
 #[derive(Debug)]
 pub(super) enum Halt {
-    /// The user ended it, or the target is gone: what is known is reported.
+    /// The user ended the experiment, or the target is gone: results so far are reported.
     Ended,
     /// There is nothing to report.
     Failed(ExperimentError),
@@ -38,7 +38,7 @@ pub(super) struct Session<'a> {
     driver: &'a mut dyn Driver,
     /// Its settings.
     pub options: &'a Options,
-    /// First byte and length of the part of the target that is used.
+    /// Offset and length in bytes of the part of the target that is used.
     pub region: (u64, u64),
     target_bytes: u64,
     conditions: Vec<String>,
@@ -49,18 +49,18 @@ pub(super) struct Session<'a> {
     failures: u64,
     measured: bool,
     runs: u32,
-    /// Runs whose figures break Little's law, and the worst of them.
+    /// Runs whose figures violate Little's law, and the worst violation.
     lawless: u32,
     worst_law: Option<(f64, String)>,
-    /// Whether the target can trim, where that was asked.
+    /// Whether the target can trim, once that was tried.
     pub can_trim: Option<bool>,
 }
 
 impl<'a> Session<'a> {
-    /// Begins.
+    /// Begins an experiment.
     ///
     /// # Errors
-    /// Options without sense, a target that cannot be opened, a region that is not on it.
+    /// The options make no sense, the target cannot be opened, or the region is not on it.
     pub(super) fn new(driver: &'a mut dyn Driver, options: &'a Options) -> Result<Self, ExperimentError> {
         options.check()?;
         let at = || "looking at the target".to_owned();
@@ -86,12 +86,12 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// A condition of the measurement, for the report.
+    /// Adds a condition of the measurement to the report.
     pub(super) fn condition(&mut self, text: impl Into<String>) {
         self.conditions.push(text.into());
     }
 
-    /// Something that the reader should know.
+    /// Adds a note to the report.
     pub(super) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.notes.contains(&text) {
@@ -100,17 +100,17 @@ impl<'a> Session<'a> {
         if self.notes.len() < NOTES_MAX { self.notes.push(text) } else { self.left_out += 1 }
     }
 
-    /// The region, or its first bytes.
+    /// The first `len` bytes of the region, at most all of it.
     pub(super) fn part(&self, len: u64) -> Region {
         Region { offset: Extent::Bytes(self.region.0), size: Extent::Bytes(len.min(self.region.1)) }
     }
 
-    /// A job as the base job says, over the whole region.
+    /// A job with the settings of the base job, over the whole region.
     pub(super) fn job(&self, name: impl Into<String>) -> Job {
         Job { region: self.part(self.region.1), ..self.options.job(name) }
     }
 
-    /// Runs jobs at once; their results may be partial, and then no further run is made.
+    /// Runs jobs at the same time. Their results may be partial; then no further run is made.
     pub(super) fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, Halt> {
         let results = match self.attempt(step, jobs)? {
             Ok(results) => results,
@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         Ok(results)
     }
 
-    /// As [`Session::run`]; where a result is partial, none is given and the experiment ends.
+    /// Like [`Session::run`], but a partial result ends the experiment instead of being returned.
     pub(super) fn whole(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, Halt> {
         let results = self.run(step, jobs)?;
         if self.partial {
@@ -136,13 +136,13 @@ impl<'a> Session<'a> {
         Ok(results)
     }
 
-    /// One job, whole.
+    /// Runs one job, which must be complete.
     pub(super) fn one(&mut self, step: &str, job: Job) -> Result<JobResult, Halt> {
         let jobs = [job];
         self.whole(step, &jobs)?.pop().ok_or_else(|| missing(step, 0, 1))
     }
 
-    /// One job, even where only a part of it was done.
+    /// Runs one job; its result may be partial.
     pub(super) fn any(&mut self, step: &str, job: Job) -> Result<JobResult, Halt> {
         let jobs = [job];
         let result = self.run(step, &jobs)?.pop().ok_or_else(|| missing(step, 0, 1))?;
@@ -150,7 +150,8 @@ impl<'a> Session<'a> {
         Ok(result)
     }
 
-    /// Tries what the target may not be able to do: neither its failures nor a refusal end or mark the experiment.
+    /// Tries something that the target may not support: neither failures nor a refusal end the experiment or count in
+    /// its report.
     pub(super) fn probe(&mut self, step: &str, job: Job) -> Result<Result<(), String>, Halt> {
         match self.attempt(step, &[job])? {
             Err(source) => Ok(Err(source.to_string())),
@@ -170,7 +171,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// As [`Session::one`]; a refusal of the target is handed on instead of ending the experiment.
+    /// Like [`Session::one`], but returns the target's refusal instead of ending the experiment.
     pub(super) fn permitted(&mut self, step: &str, job: Job) -> Result<Result<JobResult, DriverError>, Halt> {
         let jobs = [job];
         let mut results = match self.attempt(step, &jobs)? {
@@ -195,7 +196,7 @@ impl<'a> Session<'a> {
         validate(&plan).map_err(|source| ExperimentError::Job { step: step.to_owned(), source })?;
         match self.driver.run(step, jobs) {
             Ok(results) if results.len() == jobs.len() => Ok(Ok(results)),
-            // Ended before it began.
+            // The user ended the run before it began.
             Ok(_) if self.driver.is_stopped() => {
                 self.partial = true;
                 Err(Halt::Ended)
@@ -205,7 +206,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes note of what a result says beside its figures.
+    /// Notes failures, warnings and violations of Little's law of a result.
     fn take(&mut self, step: &str, result: &JobResult) {
         let failed = failures(result);
         self.failures += failed;
@@ -245,12 +246,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Says that a run has no figures to show.
+    /// Notes that a run has no figures.
     pub(super) fn without_figures(&mut self, step: &str) {
         self.note(format!("{step}: no I/O ended within the time; take a longer runtime"));
     }
 
-    /// The report.
+    /// Makes the report.
     pub(super) fn finish(mut self, name: &str, what: &str, tables: Vec<Table>, json: Value) -> Report {
         let (from, len) = self.region;
         let place = match (from, len == self.target_bytes) {
@@ -306,7 +307,7 @@ fn missing(step: &str, got: usize, want: usize) -> Halt {
     ExperimentError::Results { step: step.to_owned(), got, want }.into()
 }
 
-/// What a `measure` function's end means: what is known is reported unless it failed.
+/// Turns the end of a `measure` function into a result: what is known is reported unless the experiment failed.
 pub(super) fn known(end: Result<(), Halt>) -> Result<(), ExperimentError> {
     match end {
         Ok(()) | Err(Halt::Ended) => Ok(()),
@@ -314,7 +315,7 @@ pub(super) fn known(end: Result<(), Halt>) -> Result<(), ExperimentError> {
     }
 }
 
-/// Threads, depth and calls of a load, for a condition.
+/// Threads, depth and calls of a load, as text for a condition.
 pub(super) fn load_text(job: &Job) -> String {
     let calls = match job.access {
         Access { calls: Calls::Sync { .. }, .. } => ", synchronous calls",

@@ -1,4 +1,5 @@
-//! Short bursts with pauses, as applications make them: what the first I/O after a pause costs, and what a burst reaches.
+//! Short bursts with pauses, as applications make them: the latency of the first I/O after a pause, and the throughput
+//! within a burst.
 
 use super::driver::Driver;
 use super::error::ExperimentError;
@@ -13,21 +14,21 @@ use crate::output::table::Table;
 use crate::run::{BurstRow, JobResult};
 use serde_json::json;
 
-/// Time of a point.
+/// Time of a point in nanoseconds.
 const POINT_NS: u64 = 30_000_000_000;
-/// I/Os of a burst in flight at once, at most.
+/// Most I/Os of a burst in flight at once.
 const DEPTH_MAX: u32 = 32;
-/// Pauses before a single I/O, in nanoseconds; the asked one is added.
+/// Pauses before a single I/O, in nanoseconds; the pause that the user asked for is added.
 const PAUSES_NS: [u64; 4] = [100_000, 1_000_000, 10_000_000, 100_000_000];
-/// Windows of throughput, in nanoseconds.
+/// Windows over which throughput is measured, in nanoseconds.
 const WINDOWS_NS: [u64; 3] = [1_000_000, 10_000_000, 100_000_000];
 
 const WHAT: &str = "Latency of the first I/O after a pause, and throughput of the shortest times within bursts: clocks and links that \
                     went to sleep, caches that catch the first part (S-PASS: instantaneous throughput of even the shortest bursts).";
 
-/// A point.
+/// One point.
 struct Row {
-    /// I/Os a burst and thread; none: without pauses.
+    /// I/Os of a burst for each thread, and the pause; `None` for a load without pauses.
     burst: Option<Burst>,
     figures: Figures,
     windows: Vec<BurstRow>,

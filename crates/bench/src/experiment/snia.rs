@@ -1,4 +1,4 @@
-//! What the SNIA PTS tests share: the search for the steady state and its report.
+//! Parts that both SNIA PTS tests share: the search for the steady state, and its report.
 
 use super::session::{Halt, Session};
 use super::text;
@@ -8,18 +8,18 @@ use crate::output::table::Table;
 use crate::stats::steady::{EXCURSION_PERCENT, RANGE_PERCENT, Report, Tracked, Verdict};
 use serde_json::{Value, json};
 
-/// A minute for each cell of a round (PTS 2.0.2, IOPS and latency tests).
+/// Time of a cell in a round, in nanoseconds: a minute (PTS 2.0.2, IOPS and latency tests).
 pub(super) const CELL_NS: u64 = 60_000_000_000;
 
-/// A cell of a round: percent read, and size in bytes.
+/// A cell of a round: percent of reads, and size in bytes.
 pub(super) type Cell = (u32, u32);
 
-/// The cell for people: 65/35 4 KiB.
+/// The name of a cell, such as 65/35 4 KiB.
 pub(super) fn name((read_percent, bytes): Cell) -> String {
     format!("{read_percent}/{} {}", 100 - read_percent, text::size(bytes.into()))
 }
 
-/// The job of a cell: random I/O within the region for the cell's time.
+/// The job of a cell: random I/O over the region, for the cell's time.
 pub(super) fn job(session: &Session<'_>, cell: Cell, (threads, depth): (u32, u32), ns: u64) -> Job {
     let size = SizeMix::fixed(cell.1);
     Job {
@@ -33,7 +33,7 @@ pub(super) fn job(session: &Session<'_>, cell: Cell, (threads, depth): (u32, u32
     }
 }
 
-/// Leaves out the sizes below a sector of 4 KiB where the target cannot do them.
+/// Leaves out sizes below 4 KiB if the target does not support them.
 pub(super) fn possible_sizes(session: &mut Session<'_>, sizes: &[u32]) -> Result<Vec<u32>, Halt> {
     let mut possible = sizes.to_vec();
     if let Some(&small) = sizes.iter().find(|&&bytes| bytes < 4096) {
@@ -48,7 +48,7 @@ pub(super) fn possible_sizes(session: &mut Session<'_>, sizes: &[u32]) -> Result
     Ok(possible)
 }
 
-/// Conditions and notes that both tests have.
+/// Adds the conditions and notes that both tests share.
 pub(super) fn tell(session: &mut Session<'_>, cell_ns: u64, tracked: &str) {
     let standard = if cell_ns == CELL_NS { "" } else { " (the standard's: 60 s)" };
     session.condition(format!(
@@ -66,7 +66,7 @@ pub(super) fn tell(session: &mut Session<'_>, cell_ns: u64, tracked: &str) {
     );
 }
 
-/// The window for people. `show` prints a value of the tracking variables.
+/// The table of the steady-state window. `show` formats a value of the tracking variables.
 pub(super) fn table(report: &Report, show: fn(f64) -> String) -> Table {
     let rounds: Vec<String> = match report.window_begin {
         Some(first) => (first..=report.rounds).map(|round| format!("round {round}")).collect(),
@@ -99,7 +99,7 @@ pub(super) fn table(report: &Report, show: fn(f64) -> String) -> Table {
     table
 }
 
-/// The least-squares line by the number of the round R.
+/// The least-squares line as a function of the round R.
 fn line(report: &Report, variable: &Tracked, show: fn(f64) -> String) -> String {
     let first = report.window_begin.unwrap_or(1) as f64;
     let at_zero = variable.line.0 - variable.slope * first;
@@ -108,7 +108,7 @@ fn line(report: &Report, variable: &Tracked, show: fn(f64) -> String) -> String 
     format!("{minus}{} {sign} {} R", show(at_zero.abs()), show(slope))
 }
 
-/// The window for programs; `unit` ends the names of values.
+/// The steady-state window as JSON; `unit` is the suffix of the keys of values.
 pub(super) fn window_json(report: &Report, unit: &str) -> Value {
     let variables = report.variables.iter().map(|variable| {
         json!({
@@ -135,7 +135,7 @@ pub(super) fn window_json(report: &Report, unit: &str) -> Value {
     })
 }
 
-/// What the steady state's absence means, for the report.
+/// Notes in the report what it means if no steady state was reached.
 pub(super) fn judge(session: &mut Session<'_>, report: &Report) {
     if report.verdict == Verdict::NotReached {
         session.note("no steady state in 25 rounds: the averages are of the last window, and the PTS wants that said");

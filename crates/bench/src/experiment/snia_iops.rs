@@ -13,15 +13,15 @@ use crate::output::table::Table;
 use crate::stats::steady::{Search, Verdict, WINDOW};
 use serde_json::json;
 
-/// Shares of reads in the order of the loop.
+/// Shares of reads in percent, in the order of the loop.
 const MIXES: [u32; 7] = [100, 95, 65, 50, 35, 5, 0];
-/// Sizes in the order of the loop.
+/// Sizes in bytes, in the order of the loop.
 const SIZES: [u32; 8] = [1 << 20, 128 << 10, 64 << 10, 32 << 10, 16 << 10, 8 << 10, 4 << 10, 512];
-/// The tracking variables of PTS 2.0.2 (earlier versions: the first alone): all of them must be steady.
+/// The tracking variables of PTS 2.0.2 (earlier versions use the first alone); all of them must be steady.
 const TRACKED: [Cell; 3] = [(0, 4 << 10), (65, 64 << 10), (100, 1 << 20)];
-/// Threads and depth that the PTS recommends for enterprise devices (for client devices 2 x 16).
+/// Threads and depth that the PTS recommends for enterprise devices (2 x 16 for client devices).
 const LOAD: (u32, u32) = (4, 32);
-/// Purge, then workload independent preconditioning with twice the capacity.
+/// Standard conditioning: purge, then sequential writes of twice the capacity (workload independent preconditioning).
 const STANDARD: Conditioning = Conditioning { purge: true, sequential_passes: 2, random_passes: 0, fill_percent: 100 };
 
 const WHAT: &str = "IOPS of 7 read/write mixes x 8 sizes in the steady state (SNIA SSS PTS 2.0.2, IOPS test).";
@@ -73,7 +73,7 @@ fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
         "{}; the PTS recommends 4 x 32 (client devices: 2 x 16)",
         load_text(&snia::job(session, TRACKED[0], load, cell_ns))
     ));
-    // Before the purge, so that it leaves no trace.
+    // This writes, so it comes before the purge, which removes its traces.
     let sizes = snia::possible_sizes(session, &SIZES)?;
     prepare(session, Some(STANDARD))?;
     found.cells = MIXES.iter().flat_map(|&mix| sizes.iter().map(move |&size| (mix, size))).collect();
@@ -101,7 +101,7 @@ fn average_table(cells: &[Cell], averages: &[f64]) -> Table {
     let mut head = vec!["size"];
     head.extend(heads.iter().map(String::as_str));
     let mut table = Table::new("average IOPS over the window, by size and read/write mix", 1, &head);
-    // Small sizes on top, as in the PTS's report.
+    // Small sizes at the top, as in the report of the PTS.
     for &size in SIZES.iter().rev() {
         let mut row = vec![text::size(size.into())];
         for &mix in &MIXES {

@@ -1,4 +1,4 @@
-//! Adding up what workers hand in: totals, intervals, bursts.
+//! The coordinator's side: adds up the shares of workers to totals, intervals and bursts.
 
 use super::drift::Drift;
 use super::facts::TargetFacts;
@@ -16,11 +16,11 @@ use forebay_block::OpKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Intervals that may be open at once: workers that stand still do not make the others' figures pile up.
+/// Most intervals open at once. The limit keeps memory bounded when one worker stands still and the others go on.
 const OPEN_MAX: usize = 64;
-/// Blocks of time that a job's latencies are kept by.
+/// Most blocks of time by which a job's latencies are kept.
 const BLOCKS: usize = 64;
-/// Windows of the burst rows, in fine intervals (milliseconds).
+/// Windows of the burst rows, in fine intervals of a millisecond.
 const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
 
 #[derive(Clone, Debug)]
@@ -41,14 +41,14 @@ struct OpenInterval {
     row: IntervalRow,
     sum_ns: u128,
     totals: [Option<Box<Tally>>; OpKind::ALL.len()],
-    /// What the warm-up began, reads, writes and others; none of it where there is none.
+    /// Latencies of I/Os begun in the warm-up: reads, writes, others. `None` where there are none.
     carried: [Option<Box<Tally>>; 3],
     fine: Vec<Fine>,
-    /// Its millisecond counts, or the figures of some worker, are not those of this interval alone.
+    /// The millisecond counts, or a worker's figures, include other intervals too, or lack a worker.
     is_lumped: bool,
 }
 
-/// Figures of a job while it runs.
+/// Adds up the figures of a job while it runs.
 #[derive(Clone, Debug)]
 pub struct Collector {
     job: Job,
@@ -56,22 +56,22 @@ pub struct Collector {
     interval_ns: u64,
     kinds: [Option<Box<KindTotals>>; OpKind::ALL.len()],
     open: BTreeMap<u64, OpenInterval>,
-    /// Failed I/Os in the shares of each worker that has not ended.
+    /// For each worker that has not ended, the failed I/Os in its shares.
     live_errors: Vec<u64>,
-    /// Interval that each worker is in; `u64::MAX` where it has ended.
+    /// The interval that each worker is in; `u64::MAX` after its end.
     reached: Vec<u64>,
     rows: Vec<IntervalRow>,
-    /// The newest closed interval holds figures of later ones.
+    /// The newest closed interval includes figures of later ones.
     was_lumped: bool,
     interrupted: bool,
     is_enough: bool,
-    /// It is a result on the way: what is in flight has not been waited for.
+    /// The result is taken while the job runs: I/Os in flight are not waited for.
     is_so_far: bool,
-    /// A host was lost, and what its workers would have said.
+    /// A host was lost, and with it the last figures of its workers.
     lost: bool,
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
-    /// Of each window that is being filled: milliseconds so far, I/Os, bytes.
+    /// For each window that is being filled: milliseconds so far, I/Os, bytes.
     open_bursts: [(usize, u64, u64); BURST_WINDOWS.len()],
     depth_integral: u128,
     depth_levels: [u64; DEPTH_LEVELS],
@@ -86,16 +86,16 @@ pub struct Collector {
     backlog: u64,
     hung: u32,
     gave_up: bool,
-    /// Workers whose I/Os or bytes were made before the time was over.
+    /// Workers whose I/Os or bytes were done before the time was over.
     spent: usize,
-    /// Of the workers that have ended; none before the first has.
+    /// Processor use of the workers that have ended; `None` before the first one ends.
     used: Option<ThreadUse>,
     records_dropped: u64,
     judged: Option<Judged>,
 }
 
 impl Collector {
-    /// For a job with so many workers.
+    /// A collector for a job; its `threads` is the number of workers.
     pub fn new(job: Job, window: Window, interval_ns: u64) -> Self {
         let workers = job.threads as usize;
         Self {
@@ -135,12 +135,12 @@ impl Collector {
         }
     }
 
-    /// When it is measured is known.
+    /// Sets the window of the measurement once it is known.
     pub fn begin(&mut self, window: Window) {
         self.window = window;
     }
 
-    /// The closed intervals, in order.
+    /// The closed intervals in order.
     pub fn rows(&self) -> &[IntervalRow] {
         &self.rows
     }
@@ -150,7 +150,7 @@ impl Collector {
         self.rows.last()
     }
 
-    /// Intervals that are over for all workers.
+    /// Number of intervals that are over for all workers.
     pub fn intervals_over(&self) -> u64 {
         self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1)
     }
@@ -160,7 +160,7 @@ impl Collector {
         self.interval_ns
     }
 
-    /// Share of the job that is over, by its time or its I/Os; 0 where neither ends it.
+    /// Share of the job that is over, by its time or its I/Os; 0 where it ends by neither.
     pub fn share_over(&self) -> f64 {
         let (end, over_ns) = (&self.job.end, self.intervals_over() * self.interval_ns);
         let ios: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
@@ -168,27 +168,27 @@ impl Collector {
         of(over_ns, end.after_ns).max(of(ios, end.after_ios))
     }
 
-    /// The result as if the run ended with the last interval that is over.
+    /// The result as if the run had ended with the last complete interval.
     pub fn so_far(&self, target: TargetFacts) -> JobResult {
         let mut all = self.clone();
         all.is_so_far = true;
         all.window.end_ns = all.window.begin_ns + self.intervals_over() * self.interval_ns;
-        // Who still works is no loss.
+        // Workers that still run must not be taken for lost ones.
         all.ended = all.reached.len();
         all.finish(target)
     }
 
-    /// Who watched has ended the run: then it is whole.
+    /// Notes that the watch has ended the run; the result is complete then.
     pub fn ended_by_watch(&mut self) {
         self.is_enough = true;
     }
 
-    /// Failures so far: of workers that have ended all, of the others the measured I/Os that the target refused.
+    /// Failures so far: of workers that have ended all failures, of the others only the measured I/Os that the target refused.
     pub fn failures(&self) -> u64 {
         self.failures.count + self.live_errors.iter().sum::<u64>()
     }
 
-    /// Adds a share; `worker` is the worker's number within the job.
+    /// Adds a share; `worker` is the index of the worker within the job.
     pub fn add(&mut self, worker: usize, share: &Share) {
         self.depth_integral += u128::from(share.depth_integral);
         for (sum, found) in self.depth_levels.iter_mut().zip(share.depth_levels) {
@@ -264,14 +264,14 @@ impl Collector {
             && (first < all || self.open.len() > OPEN_MAX)
         {
             if let (true, Some(early)) = (first >= all, self.open.get_mut(&first)) {
-                // A worker stands still: what it will bring is missing.
+                // A worker stands still, so its figures are missing here.
                 early.is_lumped = true;
             }
             self.close_first(self.window.end_ns - self.window.begin_ns);
         }
     }
 
-    /// A worker has ended; its last share was added before.
+    /// Adds the end of a worker; its last share must have been added before.
     pub fn end(&mut self, worker: usize, end: WorkerEnd) {
         if let Some(reached) = self.reached.get_mut(worker) {
             *reached = u64::MAX;
@@ -296,7 +296,7 @@ impl Collector {
         }
     }
 
-    /// Of these workers those that have not ended will say nothing any more.
+    /// Notes that those of these workers that have not ended will send nothing more.
     pub fn lose(&mut self, workers: Range<usize>) {
         let all = 0..self.reached.len();
         for worker in all.filter(|worker| workers.contains(worker)) {
@@ -305,7 +305,7 @@ impl Collector {
         }
     }
 
-    /// Closes the oldest open interval; bursts are counted where it lies whole within `measured_ns`.
+    /// Closes the oldest open interval. Its bursts count if the interval lies completely within `measured_ns`.
     fn close_first(&mut self, measured_ns: u64) {
         let Some((index, interval)) = self.open.pop_first() else { return };
         let mut all = Tally::new();
@@ -340,14 +340,14 @@ impl Collector {
         let mut row = IntervalRow { begin_ns, latency_ns, ..interval.row };
         row.read_latency = one_way(&[OpKind::Read], 0);
         row.write_latency = one_way(&[OpKind::Write, OpKind::WriteFua], 1);
-        // Several shares of one interval may come late, after it was closed.
+        // Several shares of an interval may come after it was closed.
         if let Some(before) =
             self.rows.iter_mut().rev().take_while(|row| row.begin_ns >= begin_ns).find(|row| row.begin_ns == begin_ns)
         {
             before.add(&row);
             return;
         }
-        // Where nobody looked at the time, as within a call that stood still, nothing ended.
+        // In intervals without any share, as during a call that stood still, no I/O ended.
         let interval_ns = self.interval_ns;
         let is_whole = |index: u64| (index + 1).saturating_mul(interval_ns) <= measured_ns;
         let next = self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1);
@@ -372,9 +372,9 @@ impl Collector {
         }
     }
 
-    /// Windows may be longer than an interval: they go on from one to the next while none is missing between.
+    /// Counts bursts. Windows may be longer than an interval: they continue across intervals as long as none is missing in between.
     fn count_bursts(&mut self, fine: &[Fine]) {
-        // The last one is shorter where the interval is no multiple of it, and then windows cannot go on.
+        // The last millisecond is shorter if the interval is no multiple of a millisecond; then no window can continue across it.
         let fine = &fine[..fine.len().min((self.interval_ns / FINE_NS) as usize)];
         if !self.interval_ns.is_multiple_of(FINE_NS) {
             self.begin_bursts();
@@ -406,19 +406,20 @@ impl Collector {
         }
     }
 
-    /// What comes does not follow what was: windows begin anew.
+    /// Starts new windows, because the next interval does not follow the last one directly.
     fn begin_bursts(&mut self) {
         self.open_bursts = Default::default();
     }
 
-    /// The time that all I/Os which rates are of take at the rate at which I/Os ended, whoever began them, within `begun_ns`. So the rate is
-    /// one that was seen, and what hangs behind the end makes it no lower.
+    /// The time that all rated I/Os would take at the rate at which I/Os ended within `begun_ns`, whether or not the warm-up began them. So
+    /// the rate is one that was observed, and I/Os that hang beyond the end do not lower it.
     fn as_if_all_ended_within(&self, begun_ns: u64) -> u64 {
         let mut ended = 0.0;
         for row in self.rows.iter().take_while(|row| row.begin_ns < begun_ns) {
             let ios = row.ios as f64;
             let part_ns = (begun_ns - row.begin_ns).min(row.length_ns) as f64;
-            // Of an interval across the end as many as before it, as far as there are: what comes behind may be few.
+            // Of an interval across the end, I/Os are counted at the rate of the time before it, if it has as many: few may end after the
+            // window.
             let before = if row.begin_ns == 0 { 0.0 } else { ended / row.begin_ns as f64 };
             ended += (part_ns * before).max(ios * part_ns / row.length_ns.max(1) as f64).min(ios);
         }
@@ -427,13 +428,13 @@ impl Collector {
             return u64::MAX;
         }
         let turns = rated as f64 / ended;
-        // On the way what is in flight is missing; at the end it is there, and a schedule that was kept has its own time.
+        // A result before the end lacks the I/Os in flight. At the end they are included, and a schedule that was kept has its own time.
         (begun_ns as f64 * if self.is_so_far { turns } else { turns.max(1.0) }) as u64
     }
 
-    /// The result.
+    /// Makes the result.
     pub fn finish(mut self, target: TargetFacts) -> JobResult {
-        // A worker that died has not said its end.
+        // A worker that died has not sent its end.
         let died = self.ended < self.reached.len();
         let interrupted = self.interrupted;
         let begin = self.window.begin_ns;
@@ -444,11 +445,11 @@ impl Collector {
         while !self.open.is_empty() {
             self.close_first(duration_ns.min(self.window.end_ns - begin));
         }
-        // In a cool-down, rows behind the last measured completion say nothing.
+        // During a cool-down, rows after the last measured completion are not part of the measurement.
         self.rows.retain(|row| row.begin_ns < duration_ns);
         if let Some(last) = self.rows.last_mut() {
             if self.was_lumped {
-                // It has all that came behind it.
+                // The row includes all later figures, so it extends to the end.
                 last.length_ns = last.length_ns.max(duration_ns - last.begin_ns);
             }
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
@@ -460,20 +461,20 @@ impl Collector {
         let is_open = self.job.arrival.is_open();
         let is_whole = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
         let is_full_at_begin = !is_open && begin > self.window.start_ns;
-        // An overload is submitted behind its window, too.
+        // The rate of a fixed amount of work is over the full time that the work took.
         let begun_ns = if is_open { issued_ns(window_end, self.ended_ns, begin) } else { window_end - begin };
         let rated_ns = if !is_open && is_whole && (self.window.end_ns == u64::MAX || all_spent) {
-            // A fixed amount of work takes as long as it takes.
+            // The rate of a fixed amount of work is over the full time that the work took.
             duration_ns
         } else if is_full_at_begin && (end_known || interrupted) && !self.is_so_far {
-            // Each I/O that ends in the window is followed by one that is measured, those of the warm-up too: as many are in flight at its end
-            // as at its begin. That holds wherever it was ended.
+            // Each I/O that ends in the window, those of the warm-up included, is followed by a measured one, so as many I/Os are in flight
+            // at its end as at its beginning. This also holds if the user ended the window early.
             begun_ns
         } else {
             self.as_if_all_ended_within(begun_ns)
         };
         let rated_ns = rated_ns.min(duration_ns);
-        // The same holds of the depth, but where one took far longer than the others.
+        // The same holds for the depth, unless an I/O took far longer than the others.
         let is_even = ((duration_ns - rated_ns) as f64) < 2.0 * service_mean_ns;
         let depth_ns = if is_full_at_begin && is_even { rated_ns } else { duration_ns };
         let open = self.job.arrival.is_open().then_some(OpenLoop {
@@ -540,8 +541,8 @@ impl Collector {
     }
 }
 
-/// The time in which an open loop's I/Os were submitted: the schedule's own where that was kept, longer where the loop
-/// fell behind. A hundredth is no falling behind: the last few came in a moment when the machine was busy.
+/// The time in which an open loop submitted its I/Os: that of the schedule if it was kept, longer if the loop fell behind. Up to a
+/// hundredth longer still counts as kept, since the machine may just have been busy at the end.
 fn issued_ns(window_end: u64, last_ns: u64, begin: u64) -> u64 {
     let window_ns = window_end.saturating_sub(begin);
     let behind_ns = last_ns.saturating_sub(window_end);

@@ -1,4 +1,4 @@
-//! The worker's side of what is written and what reads are held against.
+//! The content of a worker's writes, and the check of its reads.
 
 use crate::data::verify::{Judged, Layout, ReadView, VerifyError, WrittenMap};
 use crate::data::{Content, DataError};
@@ -7,15 +7,15 @@ use crate::pattern::Next;
 use forebay_block::OpKind;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Generations of one thread: its number stands above this bit, so that threads never stamp the same.
+/// Bit from which generations contain the thread's number, so that no two threads use the same generation.
 const THREAD_BIT: u32 = 44;
 
-/// What the jobs of a run, also of one group after the other, have written: a later job checks what an earlier one wrote
-/// where region and seed are the same.
+/// Maps of what the jobs of a run have written, including jobs of earlier groups: a later job checks what an earlier one wrote if region
+/// and seed are the same.
 #[derive(Clone, Debug)]
 pub struct Maps {
     run_seed: u64,
-    /// Number of the target that is meant, where there are several.
+    /// Number of the target, where there are several.
     target: usize,
     known: Arc<Mutex<Vec<Known>>>,
 }
@@ -29,13 +29,13 @@ struct Known {
 }
 
 impl Maps {
-    /// None. Headers carry `run_seed`, which should belong to this run alone.
+    /// Makes an empty set of maps. Headers carry `run_seed`, which should belong to this run alone.
     #[must_use]
     pub fn new(run_seed: u64) -> Self {
         Self { run_seed, target: 0, known: Arc::default() }
     }
 
-    /// The same of the target with a number: what was written to one is not on another.
+    /// The same maps for the target with this number: what was written to one target is not on another.
     pub(super) fn of_target(&self, target: usize) -> Self {
         Self { target, ..self.clone() }
     }
@@ -64,7 +64,7 @@ impl Maps {
             return Err(ContentError::Overlap { region, other: found.region });
         }
         let seed = self.run_seed ^ job.seed;
-        // Granules of one unit suit jobs of other sizes too; where that takes too much memory, only this job's own do.
+        // Granules of the size of a unit also suit jobs with other I/O sizes. If they take too much memory, use this job's own granules.
         let fine = Layout::new(layout.origin_bytes(), u64::from(layout.unit_bytes()))?;
         let map = WrittenMap::new(fine, region, seed).or_else(|_| WrittenMap::new(layout, region, seed))?;
         let map = Arc::new(map);
@@ -73,13 +73,13 @@ impl Maps {
     }
 }
 
-/// Content that cannot be made or checked.
+/// Why a job's content cannot be made or checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
-    /// It cannot be made.
+    /// The content cannot be made.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// It cannot be checked.
+    /// The content cannot be checked.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// Two jobs would take each other's writes for damage.
@@ -89,14 +89,14 @@ pub enum ContentError {
         region.0, region.0 + region.1, other.0, other.0 + other.1
     )]
     Overlap {
-        /// Region of this one, as offset and length in bytes.
+        /// Region of this job, as offset and length in bytes.
         region: (u64, u64),
-        /// Region of the other.
+        /// Region of the other job.
         other: (u64, u64),
     },
 }
 
-/// Content of a job.
+/// Content of a job's writes, and the map to check its reads.
 #[derive(Debug)]
 pub struct JobContent {
     content: Content,
@@ -104,14 +104,14 @@ pub struct JobContent {
 }
 
 impl JobContent {
-    /// For a job on a region.
+    /// The content of a job on this region (offset and length in bytes).
     pub fn new(job: &Job, region: (u64, u64), maps: &Maps) -> Result<Self, ContentError> {
         let map = job.verify.then(|| maps.get(job, region)).transpose()?;
         let layout = map.as_ref().map(|map| map.layout());
         Ok(Self { content: Content::new(&job.data, layout, maps.run_seed ^ job.seed)?, map })
     }
 
-    /// For one of its threads with so many slots.
+    /// The content for thread number `thread`, which has `slots` slots.
     pub fn worker(&self, thread: u32, slots: u32) -> WorkerContent {
         WorkerContent {
             content: self.content.clone(),
@@ -124,20 +124,20 @@ impl JobContent {
     }
 }
 
-/// Content of a thread.
+/// Content of one thread's writes, and the check of its reads.
 #[derive(Debug)]
 pub struct WorkerContent {
     content: Content,
     map: Option<Arc<WrittenMap>>,
     generation: u64,
-    /// Bytes of a slot's buffer that hold what stamps rely on; a read overwrites it.
+    /// For each slot, the bytes of its buffer that are prepared for stamps; a read overwrites them.
     prepared: Vec<u32>,
     views: Vec<ReadView>,
     judged: Judged,
 }
 
 impl WorkerContent {
-    /// Before an I/O is submitted: fills what is written, remembers what a read must find.
+    /// To be called before an I/O is submitted: fills the data of a write, and records what a read must find.
     #[inline]
     pub fn before(&mut self, slot: u32, next: &Next, buffer: &mut [u8]) {
         let &Next { kind, offset_bytes, len_bytes, .. } = next;
@@ -174,10 +174,10 @@ impl WorkerContent {
         }
     }
 
-    /// After an I/O that succeeded.
+    /// To be called after an I/O that succeeded.
     ///
     /// # Errors
-    /// What a read should have found, and did not.
+    /// The first mismatch between a read and what it should have found.
     #[inline]
     pub fn after(&mut self, slot: u32, next: &Next, buffer: &[u8]) -> Result<(), String> {
         let Some(map) = &self.map else { return Ok(()) };
@@ -198,7 +198,7 @@ impl WorkerContent {
         Ok(())
     }
 
-    /// After an I/O that failed.
+    /// To be called after an I/O that failed.
     pub fn failed(&mut self, next: &Next) {
         let Some(map) = &self.map else { return };
         match next.kind {
@@ -208,7 +208,7 @@ impl WorkerContent {
         }
     }
 
-    /// How much of what was read was judged, where anything is verified.
+    /// How many units were judged, and how; `None` if nothing is verified.
     pub fn judged(&self) -> Option<Judged> {
         self.map.is_some().then_some(self.judged)
     }

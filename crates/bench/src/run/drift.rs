@@ -1,18 +1,18 @@
-//! How far a replay strays from the recorded times.
+//! How far a replay deviates from the recorded times.
 
 use super::tally::{Latencies, Tally};
 
-/// One worker's figures of one interval.
+/// The drift of one worker in one interval.
 #[derive(Clone, Debug, Default)]
 pub struct DriftShare {
-    /// From an I/O's recorded time to the begin of its submission.
+    /// From an I/O's recorded time to the beginning of its submission.
     pub late: Tally,
-    /// By how much the distance of two I/Os that followed each other differs from the recorded one, either way.
+    /// Absolute difference between the distance of two consecutive I/Os and the recorded distance.
     pub gap: Tally,
 }
 
 impl DriftShare {
-    /// Forgets everything.
+    /// Clears all counts.
     pub fn clear(&mut self) {
         self.late.clear();
         self.gap.clear();
@@ -22,35 +22,34 @@ impl DriftShare {
 /// Drift of a whole replay, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Drift {
-    /// How late I/Os began to be submitted, against the recorded times: they are never early.
+    /// Delay from the recorded time to the beginning of the submission; I/Os are never early.
     pub late: Latencies,
-    /// By how much the distance of two I/Os that one thread submitted one after the other differs from the recorded one,
-    /// either way.
+    /// Absolute difference between the distance of two consecutive I/Os of one thread and the recorded distance.
     pub gap: Latencies,
 }
 
 impl Drift {
-    /// Adds what a worker saw.
+    /// Adds the drift of a worker.
     pub fn add(&mut self, share: &DriftShare) {
         self.late.add(&share.late);
         self.gap.add(&share.gap);
     }
 }
 
-/// A worker's side: it knows the I/O before.
+/// Measures the drift of one worker; it remembers the previous I/O.
 #[derive(Debug, Default)]
 pub struct DriftMeter {
-    /// How late the one before was; none before the first.
+    /// Delay of the previous I/O; `None` before the first.
     before_ns: Option<u64>,
 }
 
 impl DriftMeter {
-    /// An I/O that was wanted at `due_ns` begins to be submitted at `now_ns`.
+    /// Notes that an I/O due at `due_ns` begins to be submitted at `now_ns`.
     #[inline]
     pub fn note(&mut self, due_ns: u64, now_ns: u64, share: &mut DriftShare) {
         let late_ns = now_ns.saturating_sub(due_ns);
         share.late.record(late_ns);
-        // (now - now before) - (due - due before): what one is later than the other.
+        // The difference of the two delays, which is (now - previous now) - (due - previous due).
         if let Some(before_ns) = self.before_ns.replace(late_ns) {
             share.gap.record(late_ns.abs_diff(before_ns));
         }
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn distances_are_held_against_recorded_ones() {
         let (mut meter, mut share) = (DriftMeter::default(), DriftShare::default());
-        // Wanted at 0, 100, 200, 250; submitted at 10, 110, 260, 260.
+        // Due at 0, 100, 200, 250; submitted at 10, 110, 260, 260.
         for (due_ns, now_ns) in [(0, 10), (100, 110), (200, 260), (250, 260)] {
             meter.note(due_ns, now_ns, &mut share);
         }

@@ -1,16 +1,16 @@
-//! What is known of a target.
+//! Facts about a target.
 
-/// What is known of a target.
+/// Facts about a target.
 #[derive(Clone, Debug, Default)]
 pub struct TargetFacts {
-    /// Its name, where a job runs on several.
+    /// Name of the target; `None` unless the job runs on several targets.
     pub name: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Logical block in bytes.
+    /// Logical block size in bytes.
     pub logical_block_bytes: u32,
-    /// How it is reached: system calls, cache or direct.
+    /// How the target is accessed: system calls, cached or direct.
     pub description: String,
-    /// What the user should know.
+    /// Notes about the target for the user.
     pub notes: Vec<String>,
 }

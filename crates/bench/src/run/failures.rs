@@ -1,8 +1,8 @@
-//! Failed I/Os: counted all, the first ones with place and cause.
+//! Failed I/Os: all are counted, the first ones are kept with place and cause.
 
 use forebay_block::{IoError, OpKind};
 
-/// Failures kept with their place.
+/// Most failures that are kept.
 pub(super) const KEPT_MAX: usize = 16;
 
 /// A failure that was kept.
@@ -10,24 +10,24 @@ pub(super) const KEPT_MAX: usize = 16;
 pub struct Failure {
     /// Kind of I/O.
     pub kind: OpKind,
-    /// Where it was aimed at, in bytes.
+    /// Byte offset on the target.
     pub offset_bytes: u64,
     /// Its length in bytes.
     pub len_bytes: u32,
-    /// When it ended, in nanoseconds since the measured time began, as intervals have theirs; negative in a warm-up.
+    /// When the I/O ended, in nanoseconds since the measurement began, as in intervals; negative in the warm-up.
     pub at_ns: i64,
-    /// What failed.
+    /// The error in words.
     pub what: String,
 }
 
 /// Failures of a worker or of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
-    /// All that the target reported, and all content that was wrong.
+    /// Number of all errors reported by the target and of all reads with wrong content.
     pub count: u64,
-    /// Of these, content that was not what had been written.
+    /// Number of reads with wrong content; included in `count`.
     pub mismatches: u64,
-    /// The first ones.
+    /// The first failures.
     pub first: Vec<Failure>,
 }
 
@@ -50,7 +50,7 @@ impl Failures {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds the failures of another worker.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.mismatches += other.mismatches;

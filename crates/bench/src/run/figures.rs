@@ -1,6 +1,6 @@
-//! What a worker says, as hosts send it to each other: figures of an interval, and its end. Times are in nanoseconds since the
-//! load began, which is the same instant on all hosts. What comes from another host may be anything: it is held against what a
-//! worker can say before it is added to anything.
+//! A worker's messages as one host sends them to another: the figures of an interval, and the worker's end. Times are in nanoseconds since
+//! the load began, which is the same instant on all hosts. Figures from another host may be anything, so they are checked against what a
+//! worker can report before they are added up.
 
 use super::failures::{Failure, Failures};
 use super::result::{Backlog, Direction};
@@ -12,13 +12,13 @@ use crate::data::verify::Judged;
 use forebay_block::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// A worker's figures, for another host.
+/// A worker's message to another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Figures {
-    /// Of an interval.
+    /// Figures of an interval.
     Share(Box<ShareFigures>),
-    /// Its last ones.
+    /// The worker's end.
     End(Box<EndFigures>),
 }
 
@@ -42,7 +42,7 @@ pub struct ShareFigures {
     pub(super) last_completion_ns: u64,
 }
 
-/// I/Os that were wanted in the warm-up and ended in an interval.
+/// I/Os that were intended in the warm-up and ended in this interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CarriedFigures {
@@ -51,7 +51,7 @@ pub(super) struct CarriedFigures {
     pub(super) other: CarriedWayFigures,
 }
 
-/// Of these, what went one way.
+/// Carried-over I/Os of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CarriedWayFigures {
@@ -69,7 +69,7 @@ impl CarriedFigures {
         Self { read, write, other }
     }
 
-    /// None where one is no tally, or not of so many.
+    /// `None` where a tally is invalid, or does not have as many I/Os as reported.
     fn carried(&self) -> Option<Carried> {
         let of = |way: &CarriedWayFigures| {
             let total = Tally::unpack(&way.total)?;
@@ -88,7 +88,7 @@ pub(super) struct KindFigures {
     pub(super) ios: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
-    /// Of what the warm-up left waiting: I/Os, bytes, failures.
+    /// I/Os that the warm-up left waiting: I/Os, bytes, failures.
     pub(super) backlog: (u64, u64, u64),
     pub(super) submission: PackedTally,
     pub(super) device: PackedTally,
@@ -116,7 +116,7 @@ pub struct EndFigures {
     pub(super) switches: Option<(u64, u64)>,
     pub(super) migrations: Option<u64>,
     pub(super) waited_ns: Option<u64>,
-    /// Whole, partly, not at all, wrong.
+    /// Units judged in full, in part, not judged, wrong.
     pub(super) judged: Option<[u64; 4]>,
 }
 
@@ -139,7 +139,7 @@ fn kind(name: &str) -> Option<OpKind> {
 }
 
 impl Figures {
-    /// What a worker of this process says, for another host; the load began at `start_ns`.
+    /// A message of a worker of this process, for another host; the load began at `start_ns`.
     pub(super) fn of(message: &Message, start_ns: u64) -> Self {
         match message {
             Message::Share(share) => Self::Share(Box::new(ShareFigures::of(share, start_ns))),
@@ -147,7 +147,7 @@ impl Figures {
         }
     }
 
-    /// The number of the worker among all of its host's.
+    /// Index of the worker among all workers of its host.
     pub(super) fn worker(&self) -> usize {
         match self {
             Self::Share(share) => share.worker,
@@ -189,7 +189,7 @@ impl ShareFigures {
         }
     }
 
-    /// As if `worker` of this process had seen it; none where a tally is none, or a kind is not known or twice there.
+    /// The share as if `worker` of this process had made it; `None` where a tally is invalid, or a kind is unknown or appears twice.
     pub(super) fn share(&self, worker: usize, start_ns: u64) -> Option<Share> {
         let mut share = Share::new(worker, &[], 1);
         for found in &self.kinds {
@@ -253,7 +253,7 @@ impl EndFigures {
         }
     }
 
-    /// As if `worker` of this process had ended so; none where a kind is not known or a text too long.
+    /// The end as if it were that of `worker` of this process; `None` where a kind is unknown or a text too long.
     pub(super) fn end(&self, worker: usize, start_ns: u64) -> Option<WorkerEnd> {
         let mut failures = Failures { count: self.failures, mismatches: self.mismatches, first: Vec::new() };
         for failure in &self.first {

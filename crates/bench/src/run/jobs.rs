@@ -1,5 +1,5 @@
-//! Jobs that run at once, each on one target or on several: what their workers see comes in here, wherever these run, and
-//! is added up for each target and for all of a job's targets together.
+//! Jobs that run at once, each on one target or on several. The figures of their workers, on this host or on others, are added up for each
+//! target, and for all targets of a job together.
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
@@ -31,29 +31,29 @@ struct Running {
 /// Jobs that run at once.
 pub(super) struct Jobs {
     running: Vec<Running>,
-    /// Job, and number within it, of each worker.
+    /// For each worker, the index of its job and its own index within the job.
     of_worker: Vec<(usize, usize)>,
-    /// Targets of each job: so many, one behind the other, are one job.
+    /// Number of targets of each job: this many consecutive entries of `running` are one job.
     targets: usize,
-    /// Each job on all its targets, where these are several.
+    /// The joint figures of each job, if jobs have several targets.
     together: Vec<Together>,
     /// Length of an interval in nanoseconds.
     interval_ns: u64,
 }
 
 impl Jobs {
-    /// None yet, each on so many targets.
+    /// Makes an empty set of jobs, each with this number of targets.
     pub fn new(targets: usize, interval_ns: u64) -> Self {
         let targets = targets.max(1);
         Self { running: Vec::new(), of_worker: Vec::new(), targets, together: Vec::new(), interval_ns }
     }
 
-    /// Of the job's targets the number of that which joins next.
+    /// Index, among the targets of its job, of the target that joins next.
     pub fn next_target(&self) -> usize {
         self.running.len() % self.targets
     }
 
-    /// One more job, or the next target of the newest, with as many workers as it has threads. What they look at: it ends them.
+    /// Adds a job, or the next target of the newest job, with a worker for each of its threads. Returns the flag that ends these workers.
     pub fn join(&mut self, job: &Job, facts: TargetFacts, window: Window, watch: &Watch) -> Arc<AtomicBool> {
         let watched = self.watched(job, &facts, window, watch);
         let enough = watched.flag();
@@ -72,7 +72,7 @@ impl Jobs {
         enough
     }
 
-    /// How the next one is watched; a job on several targets by all of them together.
+    /// How the next job is watched. A job on several targets is watched by its joint figures.
     fn watched(&mut self, job: &Job, facts: &TargetFacts, window: Window, watch: &Watch) -> Watched {
         if self.targets == 1 {
             return Watched::new(watch.clone(), job.steady);
@@ -83,12 +83,12 @@ impl Jobs {
         self.together.last_mut().map_or_else(|| Watched::new(Watch::default(), None), |together| together.join(facts))
     }
 
-    /// What is known of the targets.
+    /// Facts about the targets.
     pub fn facts(&self) -> Vec<&TargetFacts> {
         self.running.iter().map(|running| &running.facts).collect()
     }
 
-    /// The run begins at `start_ns`.
+    /// Sets the beginning of the run.
     pub fn begin_at(&mut self, start_ns: u64) {
         for running in &mut self.running {
             running.window = running.window.later(start_ns);
@@ -99,22 +99,22 @@ impl Jobs {
         }
     }
 
-    /// When each job is measured.
+    /// The window of each job.
     pub fn windows(&self) -> Vec<Window> {
         self.running.iter().map(|running| running.window).collect()
     }
 
-    /// What the machine did while the `job`-th was measured.
+    /// Sets what the machine did while job number `job` was measured.
     pub fn add_machine(&mut self, job: usize, machine: MachineUse) {
         self.running[job].machine = Some(machine);
     }
 
-    /// When the job of a worker is measured.
+    /// The window of a worker's job.
     pub fn window(&self, worker: usize) -> Window {
         self.running[self.of_worker[worker].0].window
     }
 
-    /// Takes what a worker saw.
+    /// Adds a worker's share.
     pub fn add(&mut self, share: &Share) {
         let (job, number) = self.of_worker[share.worker];
         let running = &mut self.running[job];
@@ -125,7 +125,7 @@ impl Jobs {
         }
     }
 
-    /// A worker has ended; the number of its job where it was the last of that.
+    /// Adds the end of a worker; returns the index of its job if this was the job's last worker.
     pub fn end(&mut self, end: WorkerEnd) -> Option<usize> {
         let (job, number) = self.of_worker[end.worker];
         if let Some(together) = self.together.get_mut(job / self.targets) {
@@ -136,7 +136,7 @@ impl Jobs {
         (self.running[job].left == 0).then_some(job)
     }
 
-    /// Nothing will come from the `target`-th target of any job any more.
+    /// Notes that no job will get figures from target number `target` any more.
     pub fn lose(&mut self, target: usize) {
         for (number, running) in
             self.running.iter_mut().enumerate().filter(|(number, _)| number % self.targets == target)
@@ -148,7 +148,7 @@ impl Jobs {
         }
     }
 
-    /// Where the run is at `now_ns`.
+    /// Progress of the run at `now_ns`.
     pub fn progress(&self, start_ns: u64, now_ns: u64) -> Progress {
         let end = self.running.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
         let name = |job: &Running| match &job.facts.name {
@@ -163,7 +163,7 @@ impl Jobs {
         }
     }
 
-    /// The results: of each job those of its targets, and where these are several the one of all behind them.
+    /// The results of each job: one for each target, followed by the joint one if there are several targets.
     pub fn results(self) -> Vec<JobResult> {
         let finish = |mut running: Running| {
             if running.watched.has_ended_it() {

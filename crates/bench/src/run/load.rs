@@ -1,4 +1,4 @@
-//! What a worker makes, and when: I/Os of a pattern at the times of a schedule, or those of a trace.
+//! The I/Os of a worker and their times: from a pattern and a schedule, or from a trace.
 
 use super::pace::Pace;
 use crate::pattern::{Generator, Next};
@@ -7,19 +7,19 @@ use crate::replay::Player;
 /// The load of one worker.
 #[derive(Debug)]
 pub enum Load {
-    /// From a pattern.
+    /// Made from a pattern.
     Made {
-        /// The I/Os.
+        /// The generator of I/Os.
         generator: Box<Generator>,
-        /// Their times.
+        /// The schedule.
         pace: Pace,
     },
-    /// From a trace.
+    /// Replayed from a trace.
     Replayed(Player),
 }
 
 impl Load {
-    /// Begins at `begin_ns` instead of at 0.
+    /// Shifts the schedule to begin at `begin_ns` instead of at 0.
     pub fn begin_at(&mut self, begin_ns: u64) {
         match self {
             Self::Made { pace, .. } => pace.begin_at(begin_ns),
@@ -27,7 +27,7 @@ impl Load {
         }
     }
 
-    /// Whether latency counts from the schedule.
+    /// Whether latency counts from the scheduled time.
     pub fn is_open(&self) -> bool {
         match self {
             Self::Made { pace, .. } => pace.is_open(),
@@ -35,7 +35,7 @@ impl Load {
         }
     }
 
-    /// There is a slot for the next I/O: one that comes from elsewhere is got.
+    /// A slot is free for the next I/O: a replay fetches the I/O now.
     #[inline]
     pub fn claim(&mut self) {
         if let Self::Replayed(player) = self {
@@ -43,12 +43,12 @@ impl Load {
         }
     }
 
-    /// Whether it is not known yet when the next is wanted.
+    /// Whether it is not yet known when the next I/O is due.
     pub fn is_pending(&self) -> bool {
         matches!(self, Self::Replayed(player) if player.is_pending())
     }
 
-    /// When the next I/O is wanted: 0 is at once, `u64::MAX` never again.
+    /// When the next I/O is due: 0 means at once, `u64::MAX` never.
     #[inline]
     pub fn due_ns(&self) -> u64 {
         match self {
@@ -57,7 +57,7 @@ impl Load {
         }
     }
 
-    /// The I/O that is due, taken at `now_ns`; none where there was none.
+    /// Takes the I/O that is due, at `now_ns`; `None` if there is none.
     #[inline]
     pub fn take(&mut self, now_ns: u64) -> Option<Next> {
         match self {
@@ -70,7 +70,7 @@ impl Load {
         }
     }
 
-    /// How many more were due from `begin_ns` to `end_ns`.
+    /// Number of further I/Os due from `begin_ns` to `end_ns`.
     #[cold]
     pub fn count_rest(&mut self, begin_ns: u64, end_ns: u64) -> u64 {
         match self {

@@ -1,5 +1,5 @@
-//! What the whole machine did while a job was measured. Who knows how reads it, at the begin and the end of the measured time,
-//! in a thread that makes no load.
+//! What the whole machine did while a job was measured. The caller provides the functions that read it; they run at the beginning and the
+//! end of the measurement, in a thread that makes no load.
 
 use super::clock::Clock;
 use super::tally::{Latencies, PackedTally, Tally};
@@ -11,37 +11,37 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// What all users of the machine made it do in a time.
+/// What the machine did during a period, for all its users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineUse {
-    /// Interrupts by their source, most first; those that did not come are left out. None where it is not known.
+    /// Interrupts by source, most frequent first, without sources that had none. `None` where they are not known.
     pub interrupts: Option<Vec<Interrupts>>,
-    /// Time of all processors in their idle states. None where it is not known.
+    /// Time of all processors in their idle states. `None` where it is not known.
     pub idle: Option<Vec<IdleUse>>,
-    /// The target's requests at the block layer, where that was asked for and could be seen.
+    /// The target's requests at the block layer; `None` unless they were asked for and could be seen.
     #[serde(default)]
     pub block: Option<BlockUse>,
     /// What is not known, and why.
     pub unknown: Vec<String>,
 }
 
-/// Requests of this process at the block layer of the target's drive, in nanoseconds by the kernel's clock.
+/// Requests of this process at the block layer of the target's drive. Times are in nanoseconds of the kernel's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockUse {
-    /// From being made to being issued to the driver; of those of which that is known.
+    /// From the creation of a request to its issue to the driver, for requests where both are known.
     pub queued: PackedTally,
-    /// From being issued to the driver to being complete.
+    /// From the issue to the driver to the completion.
     pub device: PackedTally,
-    /// Requests that the probes could not report.
+    /// Number of requests that the probes could not report.
     pub dropped: u64,
-    /// What the probes themselves took, in nanoseconds of processor time over all requests.
+    /// Processor time of the probes themselves over all requests, in nanoseconds.
     pub probes_ns: u64,
 }
 
 impl BlockUse {
-    /// Times before the issue, and behind it.
+    /// Latencies before the issue, and after it; `None` where a tally is invalid.
     #[must_use]
     pub fn latencies(&self) -> Option<(Latencies, Latencies)> {
         let of = |packed: &PackedTally| {
@@ -53,15 +53,15 @@ impl BlockUse {
     }
 }
 
-/// Interrupts of a source.
+/// Interrupts of one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupts {
-    /// What the kernel calls it.
+    /// The kernel's name of the source.
     pub source: String,
-    /// How many came, on all processors.
+    /// Number of interrupts on all processors.
     pub count: u64,
-    /// Whether the name says that it is the target's.
+    /// Whether the source's name shows that it belongs to the target.
     pub is_targets: bool,
 }
 
@@ -71,14 +71,14 @@ pub struct Interrupts {
 pub struct IdleUse {
     /// Its name.
     pub state: String,
-    /// Share of the time of all processors that was spent in it, 0 to 1.
+    /// Share of the time of all processors that was spent in this state, 0 to 1.
     pub share: f64,
-    /// How often it was entered.
+    /// How often the state was entered.
     pub entered: u64,
 }
 
 impl MachineUse {
-    /// Interrupts of all sources.
+    /// Interrupts of all sources; `None` where they are not known.
     #[must_use]
     pub fn interrupts(&self) -> Option<u64> {
         self.interrupts
@@ -86,7 +86,7 @@ impl MachineUse {
             .map(|sources| sources.iter().fold(0, |sum: u64, source| sum.saturating_add(source.count)))
     }
 
-    /// Of these the target's; none where no name says that it is its.
+    /// Interrupts of the target; `None` if no source can be assigned to it by name.
     #[must_use]
     pub fn of_target(&self) -> Option<u64> {
         let mut of_target = self.interrupts.as_ref()?.iter().filter(|source| source.is_targets).peekable();
@@ -95,9 +95,9 @@ impl MachineUse {
     }
 }
 
-/// The end of a time: what the machine did in it.
+/// Called at the end of a period; returns what the machine did in it.
 pub type EndWatch = Box<dyn FnOnce() -> MachineUse>;
-/// The begin of a time.
+/// Called at the beginning of a period.
 pub type BeginWatch = Box<dyn FnOnce() -> EndWatch>;
 
 /// Reads what the machine does.
@@ -105,8 +105,8 @@ pub type BeginWatch = Box<dyn FnOnce() -> EndWatch>;
 pub struct MachineWatch(Arc<dyn Fn() -> BeginWatch + Send + Sync>);
 
 impl MachineWatch {
-    /// By this: called before the load begins, what it returns when the measurement does, and what that returns at its end, all in
-    /// one thread.
+    /// Makes a watch from a function that is called before the load begins. The function that it returns is called when the measurement
+    /// begins, and the next one when the measurement ends, all in one thread.
     #[must_use]
     pub fn new(make_ready: impl Fn() -> BeginWatch + Send + Sync + 'static) -> Self {
         Self(Arc::new(make_ready))
@@ -119,14 +119,14 @@ impl fmt::Debug for MachineWatch {
     }
 }
 
-/// Watches the machine while a job is measured. Dropped before that is over it ends at once.
+/// Watches the machine while a job is measured. Dropping it ends the watch at once.
 pub(super) struct Watcher {
     over: Sender<()>,
     thread: JoinHandle<Option<MachineUse>>,
 }
 
 impl Watcher {
-    /// Of a job that is measured then; none where the system gives no more threads.
+    /// Watches a job with this window; `None` if the system provides no more threads.
     pub fn start(watch: &MachineWatch, window: Window, clock: &impl Clock) -> Option<Self> {
         let (over, ended) = channel();
         let (watch, clock) = (watch.clone(), clock.clone());
@@ -143,14 +143,14 @@ impl Watcher {
         Some(Self { over, thread })
     }
 
-    /// The job is over, whatever its window says.
+    /// Ends the watch because the job is over, whatever its window says.
     pub fn finish(self) -> Option<MachineUse> {
         drop(self.over);
         self.thread.join().ok().flatten()
     }
 }
 
-/// Waits until a time; false where the job was over before.
+/// Waits until a time; false if the job ended before.
 fn waited(ended: &Receiver<()>, until_ns: u64, clock: &impl Clock) -> bool {
     loop {
         let left_ns = until_ns.saturating_sub(clock.now_ns());
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Watches nothing, and notes when it looked.
+    /// A watch that records only when it was called.
     fn noting(clock: &TscClock) -> (MachineWatch, Arc<Mutex<Vec<u64>>>) {
         let looks = Arc::new(Mutex::new(Vec::new()));
         let (clock, noted) = (clock.clone(), looks.clone());
@@ -205,11 +205,11 @@ mod tests {
     fn a_job_that_ends_early_ends_the_watch() {
         let clock = TscClock::new();
         let (watch, looks) = noting(&clock);
-        // Before it was measured at all.
+        // The job ends before it is measured.
         let never = Window::new(clock.now_ns(), 1 << 60, None, 0);
         assert_eq!(Watcher::start(&watch, never, &clock).unwrap().finish(), None);
         assert!(looks.lock().unwrap().is_empty());
-        // By a count of I/Os.
+        // The job ends by a number of I/Os.
         let endless = Window::new(clock.now_ns(), 0, None, 0);
         let watcher = Watcher::start(&watch, endless, &clock).unwrap();
         while looks.lock().unwrap().is_empty() {

@@ -1,4 +1,4 @@
-//! Running jobs: workers make the load, a coordinator adds up what they saw, and nothing is allocated per I/O.
+//! Running jobs: workers make the load, and a coordinator adds up their figures. Nothing is allocated per I/O.
 
 mod clock;
 mod clock_offset;
@@ -67,20 +67,20 @@ use std::time::Duration;
 use window::Window;
 use worker::{Message, Worker, WorkerParts};
 
-/// Time between the making of threads and the begin of the load, in nanoseconds, and what each thread adds to it.
+/// Time from the creation of threads to the beginning of the load, in nanoseconds, and the addition for each thread.
 const LEAD_NS: u64 = 20_000_000;
 const LEAD_PER_THREAD_NS: u64 = 200_000;
-/// Empty shares that a worker may have ready.
+/// Empty shares that a worker has in reserve.
 const SHARES: usize = 3;
-/// How often the observer is called, at least.
+/// Longest time between two calls of the observer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A target opened for a job.
 #[derive(Debug)]
 pub struct Opened<Q> {
-    /// One for each thread.
+    /// One queue for each thread.
     pub queues: Vec<Q>,
-    /// What is known of it.
+    /// Facts about the target.
     pub facts: TargetFacts,
 }
 
@@ -91,12 +91,12 @@ pub struct Settings {
     pub interval_ns: u64,
     /// What was written before, for jobs that verify.
     pub maps: Maps,
-    /// May end a run of one job before its time.
+    /// May end the run early, if the run has only one job.
     pub watch: Watch,
-    /// How many assignments, one behind the other, are one job on as many targets. Where it is more than one, the result of all
-    /// of them together follows theirs.
+    /// How many consecutive assignments are one job, each on another target. If more than one, the joint result follows those of the
+    /// targets.
     pub targets: usize,
-    /// What the machine does while jobs are measured, in real time.
+    /// Reads what the machine does while jobs are measured in real time.
     pub machine: Option<MachineWatch>,
 }
 
@@ -106,13 +106,13 @@ impl Default for Settings {
     }
 }
 
-/// A job, where it goes, and who keeps its records.
+/// A job with its target and the recorders of its records.
 pub struct Assignment<Q> {
-    /// The job; it was validated.
+    /// The job, already validated.
     pub job: Job,
-    /// Its target.
+    /// The job's target.
     pub opened: Opened<Q>,
-    /// A recorder for each thread, or none.
+    /// A recorder for each thread; empty if no records are kept.
     pub recorders: Vec<Recorder>,
     /// The I/Os of a job that replays a trace ([`crate::job::model::Pattern::is_fed`]).
     pub replay: Option<Feed>,
@@ -129,12 +129,12 @@ pub enum RunError {
         /// What does not fit, and what to change.
         what: String,
     },
-    /// No I/O can be made.
+    /// The pattern cannot make any I/O.
     #[error("job {job:?}: {source}")]
     Pattern {
         /// Name of the job.
         job: String,
-        /// Why.
+        /// The cause.
         source: PatternError,
     },
     /// Content cannot be made or checked.
@@ -142,10 +142,10 @@ pub enum RunError {
     Content {
         /// Name of the job.
         job: String,
-        /// Why.
+        /// The cause.
         source: ContentError,
     },
-    /// The times of a trace cannot be read.
+    /// The times of a schedule cannot be read from their file.
     #[error("job {job:?}: cannot read the times in {}: {what}", path.display())]
     Times {
         /// Name of the job.
@@ -155,28 +155,28 @@ pub enum RunError {
         /// What is wrong.
         what: String,
     },
-    /// The system gives no more threads.
+    /// The system provides no more threads.
     #[error("cannot start a thread: {source}; use fewer threads and more depth")]
     Thread {
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
-/// Who begins a run on several hosts at the same time, seen from one of them.
+/// The coordinator that begins a run on several hosts at the same time, as seen from one of these hosts.
 pub trait Coordinator {
-    /// All is ready, on targets of which this is known: when the load begins, in nanoseconds of this host's clock; none
-    /// where it does not begin at all.
+    /// Called when everything is ready, with facts about the targets. Returns when the load begins, in nanoseconds of this host's clock, or
+    /// `None` if it does not begin.
     fn start_ns(&mut self, facts: &[&TargetFacts]) -> Option<u64>;
 
-    /// What a worker says.
+    /// Receives the figures of a worker.
     fn take(&mut self, figures: Figures);
 }
 
-/// Runs jobs at once, until all are over or `stop` is set. `observer` is called about once an interval.
+/// Runs jobs at the same time, until all are over or `stop` is set. `observer` is called about once an interval.
 ///
 /// # Errors
-/// [`RunError`]; then no I/O was made.
+/// [`RunError`]; no I/O was made then.
 pub fn run<Q: Queue + 'static, C: Clock>(
     assignments: Vec<Assignment<Q>>,
     clock: &C,
@@ -185,7 +185,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<JobResult>, RunError> {
     let (mut group, workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
-    // Only now: reading a trace's times or a map of what was written takes its time, which no schedule may lose.
+    // Only now, because reading the times of a schedule or allocating a map of writes takes time, which must not be taken from a schedule.
     let start_ns = clock.now_ns() + lead_ns(workers.len() as u64);
     let threads = group.start(start_ns, workers, settings, stop)?;
     group.collect(&messages, clock, start_ns, observer, None);
@@ -193,10 +193,10 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     Ok(group.jobs.results())
 }
 
-/// The same at the instant that `coordinator` says, who also gets all figures; no results where it says none.
+/// Like [`run`], but begins at the instant that `coordinator` gives, and passes all figures to it. There are no results if it gives none.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_coordinated<Q: Queue + 'static, C: Clock>(
     assignments: Vec<Assignment<Q>>,
     clock: &C,
@@ -212,28 +212,28 @@ pub fn run_coordinated<Q: Queue + 'static, C: Clock>(
     Ok(group.jobs.results())
 }
 
-/// Time between the word that begins a run and its load, in nanoseconds: so many threads need it.
+/// Time between the message that begins a run and its load, in nanoseconds; more threads need more time.
 #[must_use]
 pub fn lead_ns(threads: u64) -> u64 {
     LEAD_NS + threads * LEAD_PER_THREAD_NS
 }
 
-/// The workers of this process, and what becomes of their figures.
+/// The workers of this process, and the jobs to which their figures are added.
 struct Group {
     jobs: Jobs,
-    /// To each worker: shares that are empty again.
+    /// For each worker, the channel that returns empty shares.
     empties: Vec<Sender<Box<Share>>>,
-    /// Of each job who watches the machine while it is measured.
+    /// For each job, the watcher of the machine.
     watchers: Vec<Option<Watcher>>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
 
-/// What a group, its workers and their messages are made as.
+/// A group, its workers, and the receiver of their messages.
 type Prepared<Q, C> = (Group, Vec<Ready<Q, C>>, Receiver<Message>);
 
 impl Group {
-    /// Makes all that jobs need, with times as if the run began at 0.
+    /// Makes everything that the jobs need, with times as if the run began at 0.
     fn prepare<Q: Queue + 'static, C: Clock>(
         assignments: Vec<Assignment<Q>>,
         clock: &C,
@@ -241,7 +241,7 @@ impl Group {
         stop: &Arc<AtomicBool>,
     ) -> Result<Prepared<Q, C>, RunError> {
         let (to, messages) = channel();
-        // Who watches is asked of one job alone.
+        // A watch is defined for a single job only.
         let watch = if assignments.len() == 1 { settings.watch.clone() } else { Watch::default() };
         let settings = Settings { watch, ..settings.clone() };
         let mut group =
@@ -253,7 +253,7 @@ impl Group {
         Ok((group, workers, messages))
     }
 
-    /// The run begins at `start_ns`.
+    /// Shifts all times to a run that begins at `start_ns`.
     fn begin_at<Q, C>(&mut self, start_ns: u64, workers: &mut [Ready<Q, C>]) {
         self.jobs.begin_at(start_ns);
         for (parts, _) in workers {
@@ -262,7 +262,7 @@ impl Group {
         }
     }
 
-    /// Starts the threads, whose load begins at `start_ns`.
+    /// Starts the threads; their load begins at `start_ns`.
     fn start<Q: Queue + 'static, C: Clock>(
         &mut self,
         start_ns: u64,
@@ -282,7 +282,7 @@ impl Group {
             match std::thread::Builder::new().name(format!("load-{number}")).spawn(body) {
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
-                    // Those that run end at once, and nothing of theirs is reported.
+                    // Threads that already run end at once, and their figures are dropped.
                     stop.store(true, Ordering::Relaxed);
                     threads.into_iter().for_each(|thread| drop(thread.join()));
                     return Err(RunError::Thread { source });
@@ -292,14 +292,14 @@ impl Group {
         Ok(threads)
     }
 
-    /// Takes what a worker says; true where it was its last word.
+    /// Handles a message of a worker; true if it was the worker's last.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Share(mut share) => {
                 self.jobs.add(&share);
                 let worker = share.worker;
                 share.clear();
-                // A worker that has ended takes none.
+                // Fails only if the worker has ended and takes no more shares.
                 let _ = self.empties[worker].send(share);
                 false
             }
@@ -315,7 +315,7 @@ impl Group {
         }
     }
 
-    /// Makes a job's workers, with times as if the run began at 0.
+    /// Makes the workers of a job, with times as if the run began at 0.
     fn add<Q: Queue + 'static, C: Clock>(
         &mut self,
         assignment: Assignment<Q>,
@@ -364,7 +364,7 @@ impl Group {
             let number = self.empties.len();
             let (give, from) = channel();
             for _ in 0..SHARES - 1 {
-                // The other end is just below.
+                // Cannot fail: the receiver is used just below.
                 let _ = give.send(Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)));
             }
             self.empties.push(give);
@@ -419,7 +419,7 @@ impl Group {
                     left -= usize::from(self.take(message));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // A worker that died took its sender with it; what the others said is known.
+                // All senders are gone; a worker that died sent no end, but the figures of the others are known.
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             let now = clock.now_ns();
@@ -431,7 +431,7 @@ impl Group {
     }
 }
 
-/// The load of a thread, from the job's pattern and its schedule.
+/// The load of a thread, from the job's pattern and schedule.
 fn made(job: &Job, region: (u64, u64), thread: u32, times: &[u64]) -> Result<Load, RunError> {
     let generator =
         Generator::new(job, region, thread).map_err(|source| RunError::Pattern { job: job.name.clone(), source })?;
@@ -440,7 +440,7 @@ fn made(job: &Job, region: (u64, u64), thread: u32, times: &[u64]) -> Result<Loa
     Ok(Load::Made { generator: Box::new(generator), pace })
 }
 
-/// I/Os and bytes that a thread may make: its part of what the job may on `region`, offset and length, of the target.
+/// Most I/Os and bytes of a thread: its part of what the job may make on `region` (offset and length in bytes) of the target.
 fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64, u64) {
     let share = |all: u64| {
         let threads = u64::from(job.threads);
@@ -454,24 +454,24 @@ fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64
     (ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
 }
 
-/// The times of a trace.
+/// The times of a schedule that is read from a file.
 #[derive(Debug, Default)]
 struct Times {
-    /// In nanoseconds since the first, ascending.
+    /// Nanoseconds since the first, ascending.
     times: Vec<u64>,
-    /// How many stood behind a later one.
+    /// Number of times that stood behind a later one.
     disordered: usize,
 }
 
-/// The times of a trace; none where the job has another schedule.
+/// The times of the job's schedule; empty if it has another kind of schedule.
 fn times(job: &Job) -> Result<Times, RunError> {
     use std::io::BufRead;
     use std::os::unix::fs::FileTypeExt;
-    /// Times of one job: 128 MiB of memory.
+    /// Most times of one job: 128 MiB of memory.
     const TIMES_MAX: usize = 16 << 20;
     let Arrival::Times { path, .. } = &job.arrival else { return Ok(Times::default()) };
     let fail = |what: String| RunError::Times { job: job.name.clone(), path: path.clone(), what };
-    // Looked at before it is opened: opening a pipe would wait for its other end.
+    // The file's type is checked before it is opened: opening a pipe would wait for its other end.
     if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
         return Err(fail("it is a named pipe, which may wait for ever: name a file".to_owned()));
     }
@@ -516,20 +516,20 @@ fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
     worker.run();
 }
 
-/// The first CPU that this process may not run on; none where the system does not tell.
+/// The first CPU of `cpus` that this process may not use; `None` if there is none, or the system does not say.
 fn forbidden_cpu(cpus: &[u32]) -> Option<u32> {
     let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
     cpus.iter().copied().find(|&cpu| !allowed.is_set(cpu as usize).unwrap_or(false))
 }
 
-/// CPUs that this process may run on.
+/// The CPUs that this process may use.
 #[must_use]
 pub fn allowed_cpus() -> Vec<u32> {
     let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return Vec::new() };
     (0..nix::sched::CpuSet::count() as u32).filter(|&cpu| allowed.is_set(cpu as usize).unwrap_or(false)).collect()
 }
 
-/// Pins this thread. CPUs that it may not run on were refused before; one that went away meanwhile is no reason to fail.
+/// Pins this thread to a CPU. CPUs that the process may not use were refused before; one that disappeared meanwhile is no reason to fail.
 fn pin(cpu: u32) {
     let mut set = nix::sched::CpuSet::new();
     if set.set(cpu as usize).is_ok() {

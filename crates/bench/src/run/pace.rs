@@ -1,46 +1,46 @@
-//! When the next I/O is wanted.
+//! Schedules: when the next I/O is due.
 
 use crate::job::model::{Arrival, Burst};
 use forebay_block::Random;
 
-/// A schedule of one worker, in nanoseconds of the clock.
+/// The schedule of one worker, in nanoseconds of the clock.
 #[derive(Debug)]
 pub enum Pace {
     /// As soon as a slot is free.
     Closed,
-    /// As soon as a slot is free, but not before the time that the limits set.
+    /// As soon as a slot is free, but not before the time that the rate limits allow.
     Throttled {
-        /// Nanoseconds an I/O is worth.
+        /// Time that each I/O costs, in nanoseconds.
         per_io_ns: f64,
-        /// Nanoseconds a byte is worth.
+        /// Time that each byte costs, in nanoseconds.
         per_byte_ns: f64,
-        /// Not before.
+        /// Earliest time of the next I/O.
         next_ns: f64,
     },
-    /// At times that nothing moves.
+    /// At times that do not depend on the target.
     Open {
-        /// The next, where there is one.
+        /// Time of the next I/O; infinite if there is none.
         next_ns: f64,
-        /// Mean distance.
+        /// Mean distance between I/Os.
         interval_ns: f64,
-        /// Exponential distances.
+        /// Whether distances are exponentially distributed.
         poisson: bool,
-        /// For these.
+        /// Source of the random distances.
         random: Random,
     },
     /// At given times.
     Times {
-        /// Of this worker, ascending.
+        /// Times of this worker, ascending.
         times_ns: Vec<u64>,
-        /// The next one's index.
+        /// Index of the next time.
         next: usize,
-        /// What they count from.
+        /// The time that they count from.
         begin_ns: u64,
     },
 }
 
 impl Pace {
-    /// The schedule of worker `worker` of `workers`, from 0 on. `times` of a trace are dealt out in turn.
+    /// The schedule of worker `worker` of `workers`, beginning at 0. `times` of a file are dealt out to workers in turn.
     pub fn new(arrival: &Arrival, worker: u32, workers: u32, seed: u64, times: &[u64]) -> Self {
         let share = f64::from(workers.max(1));
         match arrival {
@@ -52,7 +52,7 @@ impl Pace {
             },
             Arrival::Constant { iops } => {
                 let interval_ns = 1e9 * share / iops;
-                // Workers take turns, so that all together are as even as one.
+                // Workers begin at different offsets, so that together they are as even as one.
                 let next_ns = interval_ns * f64::from(worker) / share;
                 Self::Open { next_ns, interval_ns, poisson: false, random: Random::new(seed) }
             }
@@ -62,7 +62,7 @@ impl Pace {
                 let next_ns = exponential(&mut random) * interval_ns;
                 Self::Open { next_ns, interval_ns, poisson: true, random }
             }
-            // These are not from here: a trace has the times with the I/Os.
+            // The I/Os of a replayed trace carry their times.
             Arrival::Recorded { .. } => Self::Times { times_ns: Vec::new(), next: 0, begin_ns: 0 },
             Arrival::Times { speed, .. } => {
                 let mine = times.iter().skip(worker as usize).step_by(workers.max(1) as usize);
@@ -71,7 +71,7 @@ impl Pace {
         }
     }
 
-    /// Begins at `begin_ns` instead of at 0: known when all that takes its time is ready.
+    /// Shifts the schedule to begin at `begin_ns` instead of at 0; called once all preparations are done.
     pub fn begin_at(&mut self, begin_ns: u64) {
         match self {
             Self::Closed => {}
@@ -80,12 +80,12 @@ impl Pace {
         }
     }
 
-    /// Whether latency counts from the schedule.
+    /// Whether latency counts from the scheduled time.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::Times { .. })
     }
 
-    /// When the next I/O is wanted: 0 is at once, `u64::MAX` never again.
+    /// When the next I/O is due: 0 means at once, `u64::MAX` never.
     #[inline]
     pub fn due_ns(&self) -> u64 {
         match self {
@@ -97,8 +97,7 @@ impl Pace {
         }
     }
 
-    /// How many are due from `begin_ns` to `end_ns`: the first ten million are counted, what is beyond follows from the
-    /// mean distance.
+    /// Number of I/Os due from `begin_ns` to `end_ns`. The first ten million are counted, the rest is computed from the mean distance.
     #[cold]
     pub fn count_rest(&mut self, begin_ns: u64, end_ns: u64) -> u64 {
         const COUNTED_MAX: u32 = 10_000_000;
@@ -123,13 +122,13 @@ impl Pace {
         }
     }
 
-    /// The I/O that was due is taken, at `now_ns`, with so many bytes.
+    /// Notes that the due I/O, of `len_bytes`, is made at `now_ns`.
     #[inline]
     pub fn take(&mut self, now_ns: u64, len_bytes: u32) {
         match self {
             Self::Closed => {}
             Self::Throttled { per_io_ns, per_byte_ns, next_ns } => {
-                // A target that fell behind is not asked to catch up with more than a tenth of a second.
+                // If the target fell behind, at most a tenth of a second may be caught up with.
                 let earliest = now_ns as f64 - 1e8;
                 *next_ns = next_ns.max(earliest) + per_io_ns.max(*per_byte_ns * f64::from(len_bytes));
             }
@@ -141,18 +140,18 @@ impl Pace {
     }
 }
 
-/// Exponentially distributed with mean 1: inversion, with 53 bits and never infinite.
+/// An exponentially distributed number with mean 1: by inversion, with 53 bits, never infinite.
 fn exponential(random: &mut Random) -> f64 {
     let uniform = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
     -uniform.ln()
 }
 
-/// Bursts of a worker.
+/// The bursts of a worker.
 #[derive(Debug)]
 pub struct Bursts {
     burst: Option<Burst>,
     left: u64,
-    /// No I/O before; `u64::MAX` while a burst is in flight that was submitted whole.
+    /// No I/O may begin before this time; `u64::MAX` while all I/Os of a burst have been submitted and some are in flight.
     pub resume_ns: u64,
 }
 
@@ -162,7 +161,7 @@ impl Bursts {
         Self { burst, left: burst.map_or(0, |burst| burst.ios), resume_ns: 0 }
     }
 
-    /// One I/O was submitted.
+    /// Notes that an I/O was submitted.
     #[inline]
     pub fn take(&mut self) {
         if let Some(burst) = self.burst {
@@ -174,8 +173,8 @@ impl Bursts {
         }
     }
 
-    /// At `now_ns` nothing is in flight any more. The pause begins with the end of the burst's last I/O, as fio's does
-    /// (backend.c, `handle_thinktime`, which lets all I/Os end first).
+    /// Notes that nothing is in flight any more at `now_ns`. The pause begins when the burst's last I/O ends, as in fio (backend.c,
+    /// `handle_thinktime`, which lets all I/Os end first).
     #[inline]
     pub fn all_done(&mut self, now_ns: u64) {
         if let (Some(burst), u64::MAX) = (self.burst, self.resume_ns) {
@@ -229,7 +228,7 @@ mod tests {
         let arrival = Arrival::Throttled { iops: Some(1000.0), bytes_per_second: Some(1e9) };
         let mut pace = Pace::new(&arrival, 0, 1, 1, &[]);
         assert_eq!(schedule(&mut pace, 3), [0, 1_000_000, 2_000_000]);
-        // One second behind: a tenth of it may be made up for.
+        // One second behind: only a tenth of a second may be caught up with.
         pace.take(1_000_000_000, 4096);
         assert_eq!(pace.due_ns(), 901_000_000);
     }

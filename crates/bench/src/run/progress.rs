@@ -1,14 +1,14 @@
-//! Where a run is, for who watches it.
+//! The progress of a run, for its observer.
 
 use super::result::IntervalRow;
 
-/// Where a run is.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Seconds since the load began.
     pub elapsed_s: f64,
-    /// Seconds that it will take, where time ends it.
+    /// Length of the run in seconds; `None` unless time ends it.
     pub total_s: Option<f64>,
-    /// Name, newest interval and failures of each job.
+    /// For each job: name, newest interval, number of failures.
     pub jobs: Vec<(String, Option<IntervalRow>, u64)>,
 }

@@ -1,6 +1,6 @@
-//! The jobs of a run that other hosts make: what their workers say comes as [`Figures`], and goes where those of workers of this
-//! process go. Each host is a target. Nothing that a host says is believed beyond what a worker could say at that time: a
-//! host that lies may spoil its own figures, and no more.
+//! The jobs of a run that other hosts make. The messages of their workers arrive as [`Figures`] and are added up like those of this
+//! process; each host is a target. Figures are accepted only if a worker could have reported them at that time: a host that lies can spoil
+//! its own figures, and nothing else.
 
 use super::facts::TargetFacts;
 use super::failures::KEPT_MAX;
@@ -15,14 +15,14 @@ use crate::job::model::Job;
 use crate::job::validate::{MAX_IN_FLIGHT, MAX_IO_BYTES};
 use forebay_block::OpKind;
 
-/// I/Os of one host in one run: more than any makes in a year.
+/// Most I/Os of one host in one run: more than any host makes in a year.
 const IOS_MAX: u64 = 1 << 48;
-/// Their bytes.
+/// Most bytes of one host in one run.
 const BYTES_MAX: u64 = 1 << 56;
-/// How far a host's clock may be ahead of what we took it for, in nanoseconds: it drifts.
+/// How far a host's clock may be ahead of our estimate, in nanoseconds, since clocks drift.
 const SLACK_NS: u64 = 1_000_000_000;
 
-/// Why a host is not listened to any more.
+/// Why no more figures are accepted from a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it says what no worker could: {0}")]
 pub struct Refused(&'static str);
@@ -31,7 +31,7 @@ pub struct Refused(&'static str);
 #[derive(Clone, Debug)]
 struct Remote {
     job: usize,
-    /// The next interval that it may speak of.
+    /// The first interval that it may still report.
     next: u64,
     said_last: bool,
     ended: bool,
@@ -46,19 +46,19 @@ struct Host {
     lost: bool,
 }
 
-/// Jobs that run at once on several hosts.
+/// Jobs that run at the same time on several hosts.
 pub struct RemoteRun {
     jobs: Jobs,
     of_jobs: Vec<Job>,
     hosts: Vec<Host>,
-    /// Of each job the number of its first worker on the first host.
+    /// For each job, the index of its first worker on the first host.
     first_worker: Vec<usize>,
     interval_ns: u64,
     start_ns: u64,
 }
 
 impl RemoteRun {
-    /// `facts` are of each host those of each job. The load begins at `start_ns`.
+    /// `facts` has a list for each host, with the target facts of each job. The load begins at `start_ns`.
     #[must_use]
     pub fn new(of_jobs: &[Job], facts: &[Vec<TargetFacts>], interval_ns: u64, start_ns: u64) -> Self {
         let mut jobs = Jobs::new(facts.len(), interval_ns);
@@ -82,10 +82,10 @@ impl RemoteRun {
         Self { jobs, of_jobs: of_jobs.to_vec(), hosts, first_worker, interval_ns: interval_ns.max(1), start_ns }
     }
 
-    /// Takes what a worker of a host says at `now_ns` of our clock.
+    /// Adds the figures of a host's worker, received at `now_ns` of our clock.
     ///
     /// # Errors
-    /// What no worker could say; nothing of it is counted.
+    /// Figures that no worker could report; none of them are counted.
     pub fn take(&mut self, host: usize, figures: &Figures, now_ns: u64) -> Result<(), Refused> {
         let number = figures.worker();
         let remote = self.hosts[host].workers.get(number).ok_or(Refused("there is no such worker"))?;
@@ -100,7 +100,7 @@ impl RemoteRun {
         }
     }
 
-    /// The number among all workers of all hosts of the `number`-th of a host.
+    /// Index, among all workers of all hosts, of worker `number` of a host.
     fn worker(&self, job: usize, number: usize, host: usize) -> usize {
         let threads = |job: &Job| job.threads as usize;
         let before: usize = self.of_jobs[..job].iter().map(threads).sum();
@@ -123,7 +123,7 @@ impl RemoteRun {
         let measured_ns = (elapsed_ns + self.start_ns).saturating_sub(self.jobs.window(worker).begin_ns);
         let now = measured_ns / self.interval_ns;
         ensure(figures.interval <= now, "an interval that has not begun")?;
-        // The first one of those that it spans where the coordinator there lagged.
+        // `interval` is the first of several intervals if the coordinator of that host lagged.
         ensure((1..=now - figures.interval + 1).contains(&figures.span), "an interval longer than the run")?;
         ensure(figures.last_completion_ns <= elapsed_ns, "a completion in times to come")?;
         ensure(figures.fine.len() as u64 <= self.interval_ns.div_ceil(FINE_NS).max(1), "too many milliseconds")?;
@@ -147,7 +147,7 @@ impl RemoteRun {
             .all(|way| way.sum.ios <= IOS_MAX && way.sum.bytes <= way.sum.ios.saturating_mul(MAX_IO_BYTES.into()));
         ensure(in_bounds, "more of the warm-up than there can be")?;
         let carried = share.carried.all();
-        // What it left waiting is a part of what ended of it.
+        // The backlog is a part of the warm-up's I/Os that ended.
         let backlog =
             |of: fn(&Backlog) -> u64| found().fold(0u64, |sum, (_, found)| sum.saturating_add(of(&found.backlog)));
         let in_bounds = backlog(|found| found.ios) <= carried.ios && backlog(|found| found.bytes) <= carried.bytes;
@@ -196,7 +196,7 @@ impl RemoteRun {
         Ok(())
     }
 
-    /// Nothing will come from a host any more.
+    /// Notes that nothing more will come from a host.
     pub fn lose(&mut self, host: usize) {
         self.hosts[host].lost = true;
         self.jobs.lose(host);
@@ -208,14 +208,14 @@ impl RemoteRun {
         self.hosts[host].lost || self.hosts[host].workers.iter().all(|worker| worker.ended)
     }
 
-    /// Where the run is at `now_ns`.
+    /// Progress of the run at `now_ns`.
     #[must_use]
     pub fn progress(&self, now_ns: u64) -> Progress {
         self.jobs.progress(self.start_ns, now_ns)
     }
 
-    /// When the last worker must have ended: what hangs is given up before, and then a minute more has passed. None where a
-    /// count of I/Os or bytes ends a job.
+    /// When the last worker must have ended: the time at which I/Os that hang are given up, and one minute more. `None` where a number of
+    /// I/Os or bytes ends a job.
     #[must_use]
     pub fn limit_ns(&self) -> Option<u64> {
         let windows = || self.first_worker.iter().map(|&worker| self.jobs.window(worker));
@@ -224,7 +224,7 @@ impl RemoteRun {
         last.filter(|_| ends).map(|last| last.saturating_add(60_000_000_000))
     }
 
-    /// The results: of each job those of its hosts, and that of all together where these are several.
+    /// The results of each job: one for each host, followed by the joint one if there are several hosts.
     #[must_use]
     pub fn results(self) -> Vec<JobResult> {
         self.jobs.results()

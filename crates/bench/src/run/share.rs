@@ -1,5 +1,5 @@
-//! What one worker saw in one interval. A worker fills one while the coordinator adds up the one before: neither waits
-//! for the other, and no second histogram has to be kept per I/O.
+//! The figures of one worker in one interval. A worker fills one share while the coordinator adds up the previous one: neither waits for
+//! the other, and no second histogram is needed for each I/O.
 
 use super::drift::DriftShare;
 use super::result::{Backlog, Direction};
@@ -9,7 +9,7 @@ use forebay_block::OpKind;
 /// Length of the finest interval for the throughput of bursts, in nanoseconds.
 pub const FINE_NS: u64 = 1_000_000;
 
-/// Classes of the depth at issue.
+/// Number of classes of the depth at issue.
 pub const DEPTH_LEVELS: usize = 7;
 
 /// Figures of one kind of I/O.
@@ -17,55 +17,55 @@ pub const DEPTH_LEVELS: usize = 7;
 pub struct KindShare {
     /// I/Os that succeeded.
     pub ios: u64,
-    /// Their bytes.
+    /// Bytes of the I/Os that succeeded.
     pub bytes: u64,
-    /// I/Os that failed; their latencies are not counted.
+    /// Number of I/Os that failed; their latencies are not counted.
     pub errors: u64,
-    /// From wanted to submitted.
+    /// From intended to submitted.
     pub submission: Tally,
-    /// From submitted to seen finished.
+    /// From submitted to seen completed.
     pub device: Tally,
-    /// What the warm-up of an open loop left waiting.
+    /// I/Os that the warm-up of an open loop left waiting.
     pub backlog: Backlog,
-    /// Both.
+    /// From intended to seen completed.
     pub total: Tally,
-    /// Sum of the times from the first touch to the end, also of I/Os that failed and of the backlog, for Little's law:
-    /// an open loop's wait is not in it.
+    /// Sum of the times in flight, including I/Os that failed and the backlog, for Little's law. The time that an open loop's I/O waits for
+    /// its submission is not included.
     pub service_sum_ns: u64,
 }
 
 /// Completions of one millisecond.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fine {
-    /// I/Os.
+    /// Number of I/Os.
     pub ios: u32,
     /// Bytes.
     pub bytes: u64,
 }
 
-/// I/Os that were wanted in the warm-up and ended within the measurement, well. They took the target as those that are measured do: they
-/// are in the rows of intervals and in bursts, and in no total.
+/// I/Os intended in the warm-up that ended successfully within the measurement. They occupied the target like measured ones, so they count
+/// in the rows of intervals and in bursts, but not in totals.
 #[derive(Debug, Default)]
 pub struct Carried {
     /// Reads.
     pub read: CarriedWay,
     /// Writes.
     pub write: CarriedWay,
-    /// What transfers nothing.
+    /// I/Os that transfer no data.
     pub other: CarriedWay,
 }
 
-/// Of these, what went one way.
+/// Carried-over I/Os of one direction.
 #[derive(Debug, Default)]
 pub struct CarriedWay {
-    /// How many.
+    /// Number, bytes and sum of latencies.
     pub sum: Direction,
     /// Their total latencies.
     pub total: Tally,
 }
 
 impl Carried {
-    /// Counts one.
+    /// Counts one I/O.
     pub fn count(&mut self, kind: OpKind, bytes: u64, latency_ns: u64) {
         let way = match kind {
             OpKind::Read => &mut self.read,
@@ -82,7 +82,7 @@ impl Carried {
         [&self.read, &self.write, &self.other]
     }
 
-    /// All of them.
+    /// The sum of all directions.
     #[must_use]
     pub fn all(&self) -> Direction {
         let mut all = Direction::default();
@@ -101,40 +101,39 @@ impl Carried {
 /// One worker's interval.
 #[derive(Debug)]
 pub struct Share {
-    /// Which worker.
+    /// Index of the worker.
     pub worker: usize,
     /// Interval of the measurement, from 0.
     pub interval: u64,
-    /// Intervals that it spans: more than one where the coordinator lagged or nothing ended meanwhile.
+    /// Number of intervals that the share covers: more than one if the coordinator lagged or nothing ended meanwhile.
     pub span: u64,
-    /// Figures by [`OpKind`]; empty for kinds that the job has not.
+    /// Figures by [`OpKind`]; `None` for kinds that the job does not use.
     pub kinds: [Option<Box<KindShare>>; OpKind::ALL.len()],
-    /// What the warm-up began.
+    /// I/Os that were intended in the warm-up.
     pub carried: Carried,
-    /// Completions by millisecond of the interval; the last one takes what comes later.
+    /// Completions by millisecond of the interval; the last entry includes later ones.
     pub fine: Vec<Fine>,
-    /// Integral over time of the I/Os in flight that were submitted in the measurement, in I/O-nanoseconds, within the measurement. 64 bits last for a
-    /// minute of 10^8 I/Os in flight.
+    /// Integral over time of the I/Os in flight that were submitted in the measurement, in I/O-nanoseconds. 64 bits suffice for a minute
+    /// with 10^8 I/Os in flight.
     pub depth_integral: u64,
     /// I/Os that succeeded, by the depth at their issue: 1, 2 to 3, 4 to 7, ... 64 and more.
     pub depth_levels: [u64; DEPTH_LEVELS],
-    /// I/Os that an open loop submitted later than intended by more than 100 us with a slot free: the tool's own
-    /// lateness.
+    /// I/Os that an open loop submitted more than 100 us late although a slot was free: the tool was late.
     pub late: u64,
-    /// Times that an open loop wanted to submit and had no slot free.
+    /// How often an open loop was to submit an I/O and had no slot free.
     pub no_slot: u64,
-    /// Of a replay at recorded times: how far it strayed from them.
+    /// Drift of a replay at recorded times.
     pub drift: Option<Box<DriftShare>>,
-    /// Figures of later intervals are in it too: the coordinator lagged.
+    /// The share includes figures of later intervals, because the coordinator lagged.
     pub is_lumped: bool,
-    /// The worker's last: its interval may not be over.
+    /// The worker's last share; its interval may be incomplete.
     pub is_last: bool,
-    /// Last completion of an I/O that is measured or of the backlog, in nanoseconds of the clock.
+    /// Last completion of a measured I/O or of the backlog, in nanoseconds of the clock.
     pub last_completion_ns: u64,
 }
 
 impl Share {
-    /// An empty one for these kinds.
+    /// An empty share for these kinds.
     pub fn new(worker: usize, kinds: &[OpKind], interval_ns: u64) -> Self {
         let mut shares: [Option<Box<KindShare>>; OpKind::ALL.len()] = Default::default();
         for &kind in kinds {
@@ -159,12 +158,12 @@ impl Share {
         }
     }
 
-    /// The same, with the drift of a replay where `has_drift`.
+    /// The same share, which counts the drift of a replay if `has_drift`.
     pub fn with_drift(self, has_drift: bool) -> Self {
         Self { drift: has_drift.then(Box::default), ..self }
     }
 
-    /// Empties it for another use.
+    /// Empties the share for another use.
     pub fn clear(&mut self) {
         for kind in self.kinds.iter_mut().flatten() {
             (kind.ios, kind.bytes, kind.errors, kind.service_sum_ns) = (0, 0, 0, 0);

@@ -1,5 +1,5 @@
-//! Whether a job is steady, while it runs: its intervals are gathered into the parts of a rolling window, which is judged at
-//! the end of each part.
+//! Detects the steady state of a job while it runs: intervals are summed into the parts of a rolling window, which is judged at the end of
+//! each part.
 
 use super::result::{IntervalRow, Part, SteadyState, SteadyWindow};
 use crate::job::steady::{Limit, Rule, Steady};
@@ -25,7 +25,7 @@ fn judge(window: &mut SteadyWindow, steady: &Steady) -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Seeker {
     steady: Steady,
-    /// End of the next window to be judged, in nanoseconds since the measurement's begin.
+    /// End of the next window to be judged, in nanoseconds since the measurement began.
     next_ns: u64,
     found: SteadyState,
 }
@@ -35,7 +35,7 @@ impl Seeker {
         Self { next_ns: steady.first_end_ns(), steady, found: SteadyState::default() }
     }
 
-    /// The rows up to `over_ns` are whole; true where the job is steady.
+    /// Judges the windows that end by `over_ns`; the rows up to there must be complete. True if the job is steady.
     pub fn look(&mut self, rows: &[IntervalRow], over_ns: u64) -> bool {
         while self.found.attained_ns.is_none() && self.next_ns <= over_ns {
             if let Some(mut window) = self.window(rows) {
@@ -49,12 +49,12 @@ impl Seeker {
         self.found.attained_ns.is_some()
     }
 
-    /// What was found.
+    /// The outcome.
     pub fn found(self) -> SteadyState {
         self.found
     }
 
-    /// The window that ends at `next_ns`; none where a row's figures belong to both sides of an edge.
+    /// The window that ends at `next_ns`; `None` where a row extends across the edge of a part.
     fn window(&self, rows: &[IntervalRow]) -> Option<SteadyWindow> {
         let part_ns = self.steady.every_ns;
         let begin_ns = self.next_ns - self.steady.window_ns;
@@ -90,7 +90,7 @@ mod tests {
         Steady { criterion, limit, window_ns: window_s * SECOND_NS, ramp_ns, every_ns: SECOND_NS }
     }
 
-    /// Two rows a second, whose I/Os are given by the second.
+    /// Two rows for each second, with these I/Os per second.
     fn rows(ios: &[u64]) -> Vec<IntervalRow> {
         let halves = ios.iter().enumerate().flat_map(|(second, &ios)| {
             [0, 1].map(|half| IntervalRow {
@@ -111,7 +111,7 @@ mod tests {
         for over in 1..=rows.len() {
             seeker.look(&rows[..over], over as u64 * SECOND_NS / 2);
         }
-        // Looking at all of it at once finds the same.
+        // Judging all windows at once finds the same.
         let mut late = Seeker::new(steady);
         late.look(&rows, ios.len() as u64 * SECOND_NS);
         assert_eq!(late.found, seeker.found);
@@ -122,7 +122,7 @@ mod tests {
     fn the_first_window_within_the_limit_ends_it() {
         let ios = [200, 150, 110, 100, 101, 99, 100, 500];
         let state = found(steady("iops", Limit::Percent(5.0), 3, 0), &ios);
-        // 110, 100, 101 are up to 6.1 % from their mean; 100, 101, 99 one percent.
+        // 110, 100, 101 deviate up to 6.1 % from their mean; 100, 101, 99 deviate one percent.
         assert_eq!(state.attained_ns, Some(6 * SECOND_NS));
         let window = state.window.unwrap();
         assert_eq!((window.begin_ns, window.end_ns(), window.len_ns()), (3 * SECOND_NS, 6 * SECOND_NS, 3 * SECOND_NS));
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(state.attained_ns, None);
             assert!((state.window.unwrap().value.unwrap().abs() - 100.0 * 4.0 / 104.0).abs() < 1e-9);
         }
-        // Far from the mean, and flat.
+        // Far from the mean, but with a flat slope.
         assert!(found(steady("iops_slope", Limit::Percent(1.0), 3, 0), &[100, 200, 100]).attained_ns.is_some());
         assert!(found(steady("bw", Limit::Percent(1.0), 3, 0), &[100, 100, 100]).attained_ns.is_some());
     }
@@ -175,7 +175,7 @@ mod tests {
             let state = found(steady(word, Limit::Percent(5.0), 2, 0), &[0, 0, 0]);
             assert_eq!((state.attained_ns, state.window.unwrap().value), (None, None), "{word}");
         }
-        // Without a limit in percent nothing divides by the mean.
+        // A limit that is not in percent does not divide by the mean.
         assert_eq!(found(steady("iops", Limit::Fixed(5.0), 2, 0), &[0, 0]).attained_ns, None);
         assert_eq!(found(steady("lat", Limit::Fixed(5.0), 2, 0), &[10, 0]).attained_ns, None);
     }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn rows_that_cross_a_parts_edge_are_not_judged() {
         let mut rows = rows(&[100; 6]);
-        // The coordinator lagged: one row has the figures of 1.5 s to 2.5 s.
+        // The coordinator lagged: one row covers 1.5 s to 2.5 s.
         rows[3].length_ns = SECOND_NS;
         rows.remove(4);
         let mut seeker = Seeker::new(steady("iops", Limit::Percent(60.0), 2, 0));

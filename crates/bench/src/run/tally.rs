@@ -1,21 +1,21 @@
-//! Counting latencies at the cost of an increment.
+//! Counting latencies, where each costs one increment.
 //!
-//! The layout is HdrHistogram's with three significant digits and a lowest value of 1 ns (Gil Tene,
-//! <https://github.com/HdrHistogram/HdrHistogram>): values below 2048 are exact, above it each power of two has 1024
-//! counters, so that a value is known to one part in 1024. The crate's own recorder checks for resizing and widths that
-//! cannot occur here; results are handed on as the crate's histograms.
+//! The layout is that of HdrHistogram with three significant digits and a lowest value of 1 ns (Gil Tene,
+//! <https://github.com/HdrHistogram/HdrHistogram>): values below 2048 are exact; above, each power of two has 1024 counters, so a value is
+//! known to one part in 1024. The crate's own recorder checks for resizing and counter widths, which cannot occur here. Results are
+//! returned as the crate's histograms.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Counters of each power of two, as a power of two.
+/// Binary logarithm of the number of counters for each power of two.
 const HALF_BITS: u32 = 10;
-/// Values up to 2^42 ns (73 minutes) are distinguished; longer ones count as that.
+/// Values up to 2^42 ns (73 minutes) are distinguished; longer ones count as 2^42 ns.
 const VALUE_BITS: u32 = 42;
 const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
 const COUNTERS: usize = ((VALUE_BITS - HALF_BITS) as usize + 1) << HALF_BITS;
 
-/// Latencies of one interval and one thread.
+/// Latencies of one thread in one interval.
 #[derive(Clone, Debug)]
 pub struct Tally {
     counts: Box<[u32]>,
@@ -49,7 +49,7 @@ fn value_of(index: usize) -> u64 {
 }
 
 impl Tally {
-    /// Nothing counted.
+    /// An empty tally.
     #[must_use]
     pub fn new() -> Self {
         let counts = vec![0; COUNTERS].into_boxed_slice();
@@ -66,7 +66,7 @@ impl Tally {
         self.max_ns = self.max_ns.max(value);
     }
 
-    /// Latencies counted: added up here, so that counting them costs nothing.
+    /// Number of latencies, summed up here so that recording costs nothing more.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts[self.used()].iter().map(|&count| u64::from(count)).sum()
@@ -78,7 +78,7 @@ impl Tally {
         self.sum_ns
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: &Self) {
         for index in other.used() {
             self.counts[index] = self.counts[index].saturating_add(other.counts[index]);
@@ -88,7 +88,7 @@ impl Tally {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// For another host.
+    /// The tally in the form that is sent to another host.
     #[must_use]
     pub fn pack(&self) -> PackedTally {
         let (mut counts, mut before) = (Vec::new(), 0);
@@ -99,7 +99,7 @@ impl Tally {
         PackedTally { counts, sum_ns: self.sum_ns, min_ns: self.min_ns, max_ns: self.max_ns }
     }
 
-    /// What another host has sent; none where it is no tally.
+    /// The tally that another host has sent; `None` if it is invalid.
     #[must_use]
     pub fn unpack(packed: &PackedTally) -> Option<Self> {
         let mut tally = Self::new();
@@ -114,7 +114,7 @@ impl Tally {
         }
         (tally.sum_ns, tally.min_ns, tally.max_ns) = (packed.sum_ns, packed.min_ns, packed.max_ns);
         let is_ordered = packed.min_ns <= packed.max_ns && packed.max_ns <= VALUE_MAX;
-        // The same counters again, so none lies outside of the least and the greatest.
+        // It must pack to the same counters, so none lies outside of minimum and maximum.
         (is_ordered && tally.pack() == *packed).then_some(tally)
     }
 
@@ -122,14 +122,14 @@ impl Tally {
         if self.min_ns > self.max_ns { 0..0 } else { index_of(self.min_ns)..index_of(self.max_ns) + 1 }
     }
 
-    /// Forgets everything.
+    /// Sets all counts to 0.
     pub fn clear(&mut self) {
         let used = self.used();
         self.counts[used].fill(0);
         (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);
     }
 
-    /// Values at shares of the counts, 0.0 to 1.0 and rising, in nanoseconds; 0 where nothing was counted.
+    /// Values in nanoseconds at these shares of the counts, which are ascending and lie in 0.0 to 1.0; 0 without counts.
     #[must_use]
     pub fn quantiles_ns<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
         let count = self.count();
@@ -149,18 +149,18 @@ impl Tally {
     }
 }
 
-/// A tally as hosts send it to each other: few of its counters are ever used.
+/// A tally as hosts send it to each other; sparse, since few of its counters are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackedTally {
-    /// Of each counter that is not 0 its distance from the one before (from 0 for the first), and its count.
+    /// For each counter that is not 0, the distance from the previous one (from 0 for the first), and its count.
     counts: Vec<(u32, u32)>,
     sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
 }
 
-/// Latencies of a whole run: the counts, and what counters cannot tell exactly.
+/// Latencies of a whole run: counts, with exact sum, minimum and maximum.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// Counts by value in nanoseconds, three significant digits.
@@ -177,7 +177,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// None.
+    /// No latencies.
     #[must_use]
     pub fn new() -> Self {
         let histogram = new_histogram();
@@ -192,53 +192,53 @@ impl Latencies {
         self.max_ns = self.max_ns.max(tally.max_ns);
     }
 
-    /// Adds others.
+    /// Adds other latencies.
     pub fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, so nothing can be out of range.
+        // Both histograms have the same bounds, so no value can be out of range.
         let _ = self.histogram.add(&other.histogram);
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many.
+    /// Number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Exact mean in nanoseconds; 0 of none.
+    /// Exact mean in nanoseconds; 0 without latencies.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
 
-    /// Standard deviation in nanoseconds, to the histogram's digits; 0 of none.
+    /// Standard deviation in nanoseconds, with the histogram's precision; 0 without latencies.
     #[must_use]
     pub fn deviation_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.histogram.stdev() }
     }
 
-    /// Exact least, in nanoseconds; 0 of none.
+    /// Exact minimum in nanoseconds; 0 without latencies.
     #[must_use]
     pub fn min_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min_ns }
     }
 
-    /// Exact greatest, in nanoseconds; 0 of none. One that is 73 minutes or longer counts as 73 minutes.
+    /// Exact maximum in nanoseconds; 0 without latencies. Latencies of 73 minutes or more count as 73 minutes.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// Value at a share of the counts, 0.0 to 1.0, in nanoseconds.
+    /// Value in nanoseconds at a share of the counts, 0.0 to 1.0.
     #[must_use]
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.histogram.value_at_quantile(share).clamp(self.min_ns(), self.max_ns)
     }
 }
 
-/// A histogram of nanoseconds with three digits.
+/// A histogram of nanoseconds with three significant digits.
 #[must_use]
 pub fn new_histogram() -> Histogram<u64> {
     match Histogram::new_with_bounds(1, VALUE_MAX, 3) {

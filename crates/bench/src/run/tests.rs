@@ -1,4 +1,4 @@
-//! Runs in virtual time over a target whose latencies are scripted, so that the truth is known to the nanosecond.
+//! Runs in virtual time on a target with scripted latencies, so that the true values are known to the nanosecond.
 
 use super::*;
 use crate::job::model::{End, Mix, Pattern, SizeMix, Sizes};
@@ -17,7 +17,7 @@ mod thinking;
 mod traces;
 mod verify;
 
-/// What a reading of the virtual clock costs: time goes on, also for those who spin.
+/// Cost of reading the virtual clock, in nanoseconds, so that time also passes for threads that spin.
 const TICK_NS: u64 = 50;
 
 #[derive(Clone, Default)]
@@ -45,7 +45,7 @@ impl Clock for VirtualClock {
 
 type Script = Box<dyn FnMut(u64, &Io) -> (u64, Option<IoErrorKind>) + Send>;
 
-/// Latency, and fate, of each I/O by its number and time.
+/// A queue whose script gives latency and fate of each I/O by its number and time.
 struct Scripted {
     clock: VirtualClock,
     slots: u32,
@@ -132,7 +132,7 @@ fn a_fixed_latency_is_found_and_littles_law_holds() {
         assert!((result.depth_mean / f64::from(depth) - 1.0).abs() < 0.01, "{}", result.depth_mean);
         let little = result.iops() * result.service_mean_ns / 1e9;
         assert!((little / result.depth_mean - 1.0).abs() < 0.01, "{little} against {}", result.depth_mean);
-        // What the warm-up began is in the rows, too.
+        // I/Os begun in the warm-up are in the rows too.
         let in_rows: u64 = result.intervals.iter().map(|row| row.ios).sum();
         assert!((0..=u64::from(depth)).contains(&(in_rows - result.ios())), "{in_rows}");
         assert!(result.partial.is_none());
@@ -148,7 +148,7 @@ fn waiting_methods_find_the_same() {
     }
 }
 
-/// A job's workers as they would begin, none of them run.
+/// A job's workers, ready to begin; none has run.
 fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
     let clock = VirtualClock::default();
     let queues = (0..job.threads).map(|_| Scripted::new(&clock, job.depth, fixed(10_000))).collect();
@@ -175,7 +175,7 @@ fn what_workers_found_is_added_up() {
             scheduled: 10,
             issued: 9,
             hung: 2 - worker as u32,
-            // One had made all that it might, the other went on to the end.
+            // One worker had made all its I/Os, the other went on to the end.
             spent: worker == 0,
             ended_ns: 1_000_000_000,
             used: ThreadUse { cpu_ns: (100, 10), switches: Some((7, 1)), ..ThreadUse::default() },
@@ -254,7 +254,7 @@ fn processor_time_is_that_of_the_window() {
             std::hint::spin_loop();
         }
     };
-    // A hundred milliseconds of work before the window, as much within.
+    // A hundred milliseconds of work before the window, and as much within it.
     let mut number = 0;
     let script: Script = Box::new(move |_, _| {
         number += 1;

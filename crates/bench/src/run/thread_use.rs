@@ -1,25 +1,26 @@
-//! What a thread has used of the processor, and how often it lost it.
+//! The processor time of a thread, and how often the thread lost its processor.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// What this thread has used since its begin, or within a time.
+/// Processor use of this thread since its beginning, or within a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUse {
     /// Processor time, user and system, in nanoseconds.
     pub cpu_ns: (u64, u64),
-    /// How often it gave the processor up to wait, and how often it was taken from it; none where it is not known.
+    /// Voluntary and involuntary context switches; `None` where they are not known.
     pub switches: Option<(u64, u64)>,
-    /// How often it went on on another processor; none where it is not known.
+    /// How often the thread moved to another processor; `None` where that is not known.
     pub migrations: Option<u64>,
-    /// How long it was ready and waited for a processor, in nanoseconds; none where it is not known.
+    /// Time in which the thread was runnable and waited for a processor, in nanoseconds; `None` where that is not
+    /// known.
     pub waited_ns: Option<u64>,
-    /// In virtual time: how long the modelled host's thread has worked, in nanoseconds.
+    /// Virtual time only: how long the thread of the modelled host has worked, in nanoseconds.
     pub modelled_ns: Option<u64>,
 }
 
-/// Less than this, user or system, is no split of the processor time: the kernel divides it by the ticks of its clock that met
-/// either, and this is ten of the longest (10 ms).
+/// Below this, user or system time is no reliable split: the kernel divides the processor time by the clock ticks that
+/// met each of them, and this is ten ticks of the longest kind (10 ms).
 const SPLIT_MIN_NS: u64 = 100_000_000;
 
 impl ThreadUse {
@@ -29,14 +30,14 @@ impl ThreadUse {
         self.cpu_ns.0 + self.cpu_ns.1
     }
 
-    /// User and system time in nanoseconds; none where too few ticks met one of them to tell.
+    /// User and system time in nanoseconds; `None` if too few clock ticks met one of the two.
     #[must_use]
     pub fn split_ns(&self) -> Option<(u64, u64)> {
         let (user_ns, system_ns) = self.cpu_ns;
         (user_ns.min(system_ns) >= SPLIT_MIN_NS || user_ns + system_ns == 0).then_some(self.cpu_ns)
     }
 
-    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for what `Scheduled` has.
+    /// The use of this thread up to now (getrusage(2), RUSAGE_THREAD), without the figures of `Scheduled`.
     pub fn now() -> Self {
         getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
             |_| Self::default(),
@@ -55,7 +56,7 @@ impl ThreadUse {
         )
     }
 
-    /// From then to now.
+    /// The use between `before` and this value.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: (u64, u64), then: (u64, u64)| (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1));
@@ -69,7 +70,7 @@ impl ThreadUse {
         }
     }
 
-    /// With those of another thread. What is not known of one is not known of both.
+    /// The sum with another thread's use. A figure that is unknown for one thread is unknown for the sum.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let sum = |one: (u64, u64), two: (u64, u64)| (one.0 + two.0, one.1 + two.1);
@@ -84,7 +85,7 @@ impl ThreadUse {
     }
 }
 
-/// What the scheduler did with this thread since its begin.
+/// What the scheduler did with this thread since its beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scheduled {
     migrations: Option<u64>,
@@ -92,8 +93,8 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
-    /// Up to now (the kernel has it where it was built with CONFIG_SCHED_DEBUG and CONFIG_SCHED_INFO). Some tens of microseconds:
-    /// not while I/Os are measured.
+    /// The figures up to now (Linux has them if it was built with CONFIG_SCHED_DEBUG and CONFIG_SCHED_INFO). Takes some
+    /// tens of microseconds, so it is not called while I/Os are measured.
     pub fn now() -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).ok();
         Self {
@@ -102,13 +103,13 @@ impl Scheduled {
         }
     }
 
-    /// With what the thread has used.
+    /// Adds these figures to the thread's use.
     pub fn and(self, used: ThreadUse) -> ThreadUse {
         ThreadUse { migrations: self.migrations, waited_ns: self.waited_ns, ..used }
     }
 }
 
-/// Time with the processor, time waiting for one, number of turns (proc(5), /proc/pid/schedstat).
+/// The fields of /proc/pid/schedstat: time on the processor, time waiting for one, number of time slices (proc(5)).
 fn waited_in(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -130,7 +131,8 @@ mod tests {
         assert_eq!((waited_in("7021 485 12\n"), waited_in("")), (Some(485), None));
     }
 
-    /// "0.00 us user" of 598 us beside 860 ns of the tool's own: the kernel splits by ticks, and none had met it.
+    /// A result had "0.00 us user" of 598 us, beside 860 ns of the tool's own: the kernel splits by ticks, and none had
+    /// met user time.
     #[test]
     fn regression_a_few_ticks_are_no_split() {
         let of = |user_ms: u64, system_ms: u64| ThreadUse {

@@ -1,5 +1,5 @@
-//! One job on several targets at once: what they did together. Shares of all its workers are added up once more, so that
-//! intervals, percentiles and depth are those of the whole, and not made of the parts' figures.
+//! The joint result of one job on several targets at once. The shares of all workers are added up once more, so that
+//! intervals, percentiles and depth are computed from all I/Os instead of from the targets' figures.
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
@@ -10,10 +10,10 @@ use super::window::Window;
 use super::worker::WorkerEnd;
 use crate::job::model::{Arrival, Job};
 
-/// Name of all targets in results.
+/// Name of the joint result.
 const NAME: &str = "all targets";
 
-/// A job on all its targets.
+/// The joint result of a job on all its targets.
 pub(super) struct Together {
     collector: Collector,
     facts: TargetFacts,
@@ -30,40 +30,40 @@ impl Together {
             description: format!("{targets} targets at once"),
             ..TargetFacts::default()
         };
-        // It is steady where all of it is: then it ends on all targets.
+        // The steady state is that of the joint load; reaching it ends the job on all targets.
         let watched = Watched::new(Watch::default(), job.steady);
         Self { collector: Collector::new(whole, window, interval_ns), facts, watched, threads: job.threads as usize }
     }
 
-    /// One more target takes part; how its own figures are watched.
+    /// Adds a target, and returns how its own figures are watched.
     pub fn join(&mut self, target: &TargetFacts) -> Watched {
         self.facts.size_bytes += target.size_bytes;
         self.facts.logical_block_bytes = self.facts.logical_block_bytes.max(target.logical_block_bytes);
         self.watched.follower()
     }
 
-    /// When it is measured is known.
+    /// Sets the window of the measurement once it is known.
     pub fn begin(&mut self, window: Window) {
         self.collector.begin(window);
     }
 
-    /// A share of a thread on the `target`-th target.
+    /// Adds a share from a thread of target number `target`.
     pub fn add(&mut self, target: usize, thread: usize, share: &Share) {
         self.collector.add(target * self.threads + thread, share);
         self.watched.look(&self.collector, &self.facts);
     }
 
-    /// The thread has ended.
+    /// Adds the end of a thread.
     pub fn end(&mut self, target: usize, thread: usize, end: WorkerEnd) {
         self.collector.end(target * self.threads + thread, end);
     }
 
-    /// Nothing will come from the `target`-th target any more.
+    /// Notes that no more shares will come from target number `target`.
     pub fn lose(&mut self, target: usize) {
         self.collector.lose(target * self.threads..(target + 1) * self.threads);
     }
 
-    /// The result.
+    /// Makes the joint result.
     pub fn finish(mut self) -> JobResult {
         if self.watched.has_ended_it() {
             self.collector.ended_by_watch();
@@ -74,7 +74,7 @@ impl Together {
     }
 }
 
-/// What the job is on so many targets: each has its threads, its rate and its I/Os.
+/// The job as seen over all targets: each target adds its threads, its rate and its I/Os.
 fn on_all(job: &Job, targets: usize) -> Job {
     let (many, times) = (targets as u64, targets as f64);
     let mut all = job.clone();

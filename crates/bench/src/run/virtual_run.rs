@@ -1,9 +1,9 @@
-//! Runs in virtual time: one thread moves all workers in turns, each at a time of its own, and the device between them.
-//! The loop that makes the load is the very same as in real time.
+//! Runs in virtual time: one thread runs all workers in turn, each with its own time, and the device between them. The
+//! loop that makes the load is the same as in real time.
 //!
-//! The order of events is that of their times: the worker with the lowest time goes first, and the device is moved no
-//! further than to the lowest time at which a worker could still hand something over. Same jobs, same seed, same device:
-//! same nanoseconds.
+//! Events happen in the order of their times: the worker with the lowest time goes first, and the device is advanced no
+//! further than to the lowest time at which a worker could still submit something. The same jobs, seed and device give
+//! the same results to the nanosecond.
 
 use super::thread_use::ThreadUse;
 use super::worker::{Turn, Worker};
@@ -15,30 +15,31 @@ use std::time::{Duration, Instant};
 
 /// How often the observer is called, in real time.
 const OBSERVE_EVERY: Duration = Duration::from_millis(250);
-/// Turns between two looks at the real clock.
+/// Iterations between two looks at the real clock.
 const TURNS_PER_LOOK: u32 = 4096;
-/// A worker looks at its own times (interval, window, drain) at least this often, in nanoseconds.
+/// Longest time between two checks of a worker's own times (interval, window, drain), in nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
 
 struct Player<Q> {
     worker: Worker<Q, VirtualClock>,
-    /// Its own time.
+    /// The worker's own time.
     now_ns: u64,
-    /// When it goes on where nothing finishes before.
+    /// When the worker continues if no I/O finishes earlier.
     wakes_ns: u64,
 }
 
 impl<Q: VirtualQueue> Player<Q> {
-    /// When it goes on.
+    /// When the worker continues.
     fn next_ns(&self) -> u64 {
         self.wakes_ns.min(self.worker.queue().next_seen_ns()).max(self.now_ns)
     }
 }
 
-/// Runs jobs at once in virtual time, until all are over or `stop` is set. The queues were made with clones of `clock`.
+/// Runs jobs at the same time in virtual time, until all are over or `stop` is set. The queues must have been made with
+/// clones of `clock`.
 ///
 /// # Errors
-/// [`RunError`]; then no I/O was made.
+/// [`RunError`]; no I/O was made then.
 pub fn run_virtual<Q: VirtualQueue + 'static>(
     assignments: Vec<Assignment<Q>>,
     clock: &VirtualClock,
@@ -59,12 +60,12 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     let (mut turns, mut observed) = (0u32, Instant::now());
     let mut latest_ns = start_ns;
     while let Some((at, next_ns)) = soonest(&players) {
-        // The device goes first: what ends now may be what somebody waits for.
+        // The device goes first: a worker may be waiting for what ends now.
         let events = players.iter().map(|player| player.worker.queue().next_event_ns());
         if let Some((event_ns, owner)) = events.zip(0..).min()
             && event_ns <= next_ns
         {
-            // Through one queue: others of the same device must not take it past what ends now.
+            // Advanced through one queue only: other queues of the same device must not move it beyond what ends now.
             players[owner].worker.queue_mut().advance(next_ns);
             continue;
         }
@@ -92,17 +93,18 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     for message in messages.try_iter() {
         group.take(message);
     }
-    // What comes after begins after.
+    // Whatever runs next begins after this run.
     clock.show(latest_ns);
     let mut results = group.jobs.results();
     for result in &mut results {
-        // The thread's time is the simulation's, for all workers together: it says nothing of a job. The modelled host's does.
+        // The thread simulates all workers together, so its processor time says nothing about a job; the modelled
+        // host's time does.
         result.used = ThreadUse { modelled_ns: result.used.modelled_ns, ..ThreadUse::default() };
     }
     Ok(results)
 }
 
-/// The worker that goes on first, and when.
+/// The worker that continues first, and when.
 fn soonest<Q: VirtualQueue>(players: &[Player<Q>]) -> Option<(usize, u64)> {
     let times = players.iter().enumerate().map(|(at, player)| (player.next_ns(), at));
     times.min().map(|(next_ns, at)| (at, next_ns))

@@ -1,11 +1,11 @@
-//! What the user should know of how a job is run, because the figures carry it.
+//! Warnings about how a job runs, which the user needs for judging its figures.
 
 use super::result::{JobResult, Partial};
 use super::worker::WAKE_MARGIN_NS;
 use crate::job::model::{Arrival, Job};
 use forebay_block::WaitMethod;
 
-/// Warnings about a job, for its result.
+/// Warnings about a job, known before it runs.
 pub fn beforehand(job: &Job) -> Vec<String> {
     let mut warnings = Vec::new();
     let rate = match job.arrival {
@@ -21,7 +21,7 @@ pub fn beforehand(job: &Job) -> Vec<String> {
             distance_ns / 1e3
         ));
     }
-    // A thread that sleeps in a pause is woken by its other I/Os; one that computes is not.
+    // A thread that sleeps in a pause is woken by its other I/Os; a thread that computes is not.
     if job.think.is_some_and(|think| think.compute) && job.depth > 1 {
         warnings.push(format!(
             "think time that computes at depth {}: while a thread thinks it sees none of its other I/Os end, and their latencies have that \
@@ -32,7 +32,7 @@ pub fn beforehand(job: &Job) -> Vec<String> {
     warnings
 }
 
-/// Warnings about what a job has not found, for its result.
+/// Warnings about a result.
 pub fn afterwards(result: &JobResult) -> Vec<String> {
     [nothing_measured(result), backlog(result), nothing_verified(result), beyond_the_end(result)]
         .into_iter()
@@ -40,7 +40,7 @@ pub fn afterwards(result: &JobResult) -> Vec<String> {
         .collect()
 }
 
-/// Where a good part of what the target served had been left waiting by the warm-up.
+/// Warns where much of what the target served had been left waiting by the warm-up.
 fn backlog(result: &JobResult) -> Option<String> {
     let (ios, all) = (result.rated_ios() - result.ios(), result.rated_ios());
     if all > 0 && ios == all {
@@ -54,11 +54,11 @@ fn backlog(result: &JobResult) -> Option<String> {
     })
 }
 
-/// Where the last I/Os took far longer than the others.
+/// Warns where the last I/Os took far longer than the others.
 fn beyond_the_end(result: &JobResult) -> Option<String> {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let beyond_ns = result.duration_ns - result.rated_ns;
-    // As long as one takes they may.
+    // The last I/Os may take as long as usual.
     (beyond_ns as f64 - 2.0 * result.service_mean_ns > result.rated_ns as f64 / 100.0).then(|| {
         format!(
             "the last I/Os ended {:.2} s behind the others: rates are of {:.2} s, and their latencies are in all percentiles",
@@ -68,7 +68,7 @@ fn beyond_the_end(result: &JobResult) -> Option<String> {
     })
 }
 
-/// Why nothing was measured, where that is so.
+/// Why nothing was measured, if nothing was.
 fn nothing_measured(result: &JobResult) -> Option<String> {
     if result.has_measured() {
         return None;
@@ -97,7 +97,7 @@ fn nothing_measured(result: &JobResult) -> Option<String> {
     Some(format!("NO I/O WAS MEASURED: {why}"))
 }
 
-/// That verifying judged nothing, where it was to.
+/// Warns where a job verifies and no data was judged.
 fn nothing_verified(result: &JobResult) -> Option<String> {
     let judged = result.judged.filter(|_| result.has_verified_nothing())?;
     Some(match judged.read() {

@@ -1,4 +1,4 @@
-//! Looking at a job while it goes on, to end it where enough is known.
+//! Watching a job while it runs, to end it once enough is known.
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
@@ -9,11 +9,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is asked: the share of the run that is over, and how its result so far is had. True: enough is known.
+/// Gets the share of the run that is over, and a function that returns the result so far. Returns true once enough is
+/// known.
 type Asks = dyn FnMut(f64, &dyn Fn() -> JobResult) -> bool + Send;
 
-/// Asked each time an interval of the run is over. Who asks for the result so far pays for a copy of all figures: look at
-/// times that were planned.
+/// A callback that is called each time an interval of the run is over. The result so far costs a copy of all figures,
+/// so ask for it only at planned times.
 #[derive(Clone, Default)]
 pub struct Watch {
     asks: Option<Arc<Mutex<Asks>>>,
@@ -26,26 +27,26 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// By this.
+    /// Watches with this callback.
     #[must_use]
     pub fn new(asks: impl FnMut(f64, &dyn Fn() -> JobResult) -> bool + Send + 'static) -> Self {
         Self { asks: Some(Arc::new(Mutex::new(asks))) }
     }
 
-    /// Whether the run of a job of which `share` is over may end.
+    /// Whether the run may end, given the `share` of it that is over.
     pub fn is_enough(&self, share: f64, so_far: &dyn Fn() -> JobResult) -> bool {
         let Some(asks) = &self.asks else { return false };
         asks.lock().unwrap_or_else(PoisonError::into_inner)(share, so_far)
     }
 }
 
-/// A watched job: it ends before its time where who watches knows enough, or where it is steady.
+/// A watched job. It ends early when its watch knows enough, or when it is steady.
 pub(super) struct Watched {
     watch: Watch,
     seeker: Option<Seeker>,
-    /// Ends the workers.
+    /// Set to end the workers.
     enough: Arc<AtomicBool>,
-    /// Intervals that were over when it was last asked.
+    /// Number of complete intervals when the watch was last asked.
     asked_at: u64,
 }
 
@@ -54,17 +55,17 @@ impl Watched {
         Self { watch, seeker: steady.map(Seeker::new), enough: Arc::default(), asked_at: 0 }
     }
 
-    /// A job that ends with this one.
+    /// A job that ends together with this one, and is not watched itself.
     pub fn follower(&self) -> Self {
         Self { watch: Watch::default(), seeker: None, enough: self.enough.clone(), asked_at: 0 }
     }
 
-    /// What workers look at.
+    /// The flag at which workers see that the run is to end.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.enough.clone()
     }
 
-    /// Some figures came in.
+    /// Checks the run after new figures came in.
     pub fn look(&mut self, collector: &Collector, facts: &TargetFacts) {
         let over = collector.intervals_over();
         if over <= self.asked_at || self.has_ended_it() {
@@ -78,15 +79,15 @@ impl Watched {
         }
     }
 
-    /// Whether the run was ended by it.
+    /// Whether the watch or the steady state has ended the run.
     pub fn has_ended_it(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
     }
 
-    /// What became of the steady state, now that the job is over.
+    /// The steady state that was found, once the job is over.
     pub fn steady_state(self, result: &JobResult) -> Option<SteadyState> {
         let mut seeker = self.seeker?;
-        // A window that ends with the run was not looked at before.
+        // A window that ends with the run has not been examined before.
         let over_ns = result.job.end.after_ns.map_or(result.duration_ns, |after_ns| after_ns.min(result.duration_ns));
         seeker.look(&result.intervals, over_ns);
         Some(seeker.found())

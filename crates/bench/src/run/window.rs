@@ -1,20 +1,20 @@
-//! The times of a job: when its load begins, what part of it is measured, and when it ends.
+//! The times of a job: when its load begins, which part is measured, and when it ends.
 
-/// Longest that I/Os in flight are waited for after the end, in nanoseconds.
+/// Longest time to wait for I/Os in flight after the end, in nanoseconds.
 const DRAIN_NS: u64 = 60_000_000_000;
-/// The same after the user has ended the run: someone waits for it.
+/// Longest time to wait for I/Os in flight after the user has ended the run, in nanoseconds.
 const DRAIN_INTERRUPTED_NS: u64 = 5_000_000_000;
 
 /// Times of a job in nanoseconds of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The load begins.
+    /// When the load begins.
     pub start_ns: u64,
     /// I/Os intended from here on are measured.
     pub begin_ns: u64,
-    /// Those intended from here on are not; `u64::MAX` where a count of bytes or I/Os ends the job.
+    /// I/Os intended from here on are not measured; `u64::MAX` where a number of bytes or I/Os ends the job.
     pub end_ns: u64,
-    /// The load ends.
+    /// When the load ends.
     pub stop_ns: u64,
 }
 
@@ -27,7 +27,7 @@ impl Window {
         Self { start_ns, begin_ns, end_ns, stop_ns: end_ns.saturating_add(cooldown_ns) }
     }
 
-    /// The same, `by_ns` later.
+    /// The same window, `by_ns` later.
     #[must_use]
     pub fn later(&self, by_ns: u64) -> Self {
         Self {
@@ -51,14 +51,14 @@ impl Window {
         now_ns.cast_signed() - self.begin_ns.cast_signed()
     }
 
-    /// Until when an open loop that has fallen behind goes on with what was scheduled within the window: as long again
-    /// as the window, so that a target which is too slow by half is still measured whole.
+    /// How long an open loop that has fallen behind goes on with I/Os scheduled within the window: once more the length
+    /// of the window, so that a target with half the speed is still measured completely.
     #[must_use]
     pub fn give_up_ns(&self) -> u64 {
         self.stop_ns.saturating_add(self.end_ns.saturating_sub(self.begin_ns).max(1_000_000_000))
     }
 
-    /// When I/Os that began before `stopped_ns` are given up.
+    /// When I/Os that are still in flight are given up, after the load was stopped at `stopped_ns`.
     #[must_use]
     pub fn drain_until_ns(stopped_ns: u64, is_interrupted: bool) -> u64 {
         stopped_ns.saturating_add(if is_interrupted { DRAIN_INTERRUPTED_NS } else { DRAIN_NS })

@@ -1,9 +1,10 @@
 //! The loop that makes the load: one thread, one queue.
 //!
-//! Three stamps an I/O: *intended* (by the schedule of an open loop; in a closed loop when the slot was free and the I/O
-//! made), *submitted* (when the call that handed it over returned; before the call where the target carries it out
-//! within), *completed* (when it was seen finished). Submission latency is the first distance, device latency the second,
-//! total latency both: fio's slat, clat and lat (fio HOWTO, "Interpreting the output").
+//! Each I/O has three time stamps. *Intended*: the scheduled time in an open loop; in a closed loop the time when the
+//! slot was free and the I/O was made. *Submitted*: when the submitting call returned, or before the call where the
+//! target carries out the I/O within it. *Completed*: when the completion was seen. Submission latency is the time from
+//! the first to the second, device latency from the second to the third, total latency the sum: fio's slat, clat and
+//! lat (fio HOWTO, "Interpreting the output").
 
 use super::clock::Clock;
 use super::drift::DriftMeter;
@@ -26,72 +27,73 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use super::content::WorkerContent;
 
-/// Longest sleep at once, in nanoseconds: how late a stop may be seen.
+/// Longest single sleep in nanoseconds; a stop may be seen this much later.
 const SLEEP_MAX_NS: u64 = 50_000_000;
-/// How long a thread sleeps that waits for the reader of a trace.
+/// Sleep of a thread that waits for the reader of a trace, in nanoseconds.
 const LAG_LOOK_NS: u64 = 50_000;
-/// A sleeping thread wakes some tens of microseconds late (scheduler; timer slack where it cannot be switched off); a
-/// schedule is waited for by spinning from so many nanoseconds before.
+/// A sleeping thread wakes some tens of microseconds late (scheduler; timer slack where it cannot be switched off). So
+/// the thread spins for this time, in nanoseconds, before a scheduled I/O.
 pub const WAKE_MARGIN_NS: u64 = 150_000;
-/// Submitted later than this with a slot free, an I/O of an open loop is late by the tool's fault.
+/// An I/O of an open loop that is submitted later than this, in nanoseconds, although a slot was free, is late because
+/// of the tool.
 const LATE_NS: u64 = 100_000;
-/// How long before the window it is asked what the scheduler did.
+/// How long before the window the scheduler's statistics are read, in nanoseconds.
 const MIGRATIONS_LEAD_NS: u64 = 2_000_000;
-/// I/Os counted in one share, about.
+/// Approximate limit of I/Os counted in one share.
 const LUMPED_MAX: u64 = 1 << 31;
-/// How often records that do not fill a chunk are handed to the spill: what a kill may take, about.
+/// How often a partly filled chunk of records goes to the spill, in nanoseconds: about what a kill can lose.
 const SPILL_NS: u64 = 1_000_000_000;
-/// After so many failures in one worker the target is given up.
+/// Number of failures in one worker after which the target is given up.
 const FAILURES_MAX: u64 = 1000;
 
-/// What a worker tells the coordinator.
+/// A message from a worker to the coordinator.
 #[derive(Debug)]
 pub enum Message {
-    /// An interval is over.
+    /// The figures of an interval that is over.
     Share(Box<Share>),
     /// The worker is done.
     End(Box<WorkerEnd>),
 }
 
-/// The end of a worker.
+/// The final report of a worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
-    /// Which one.
+    /// Index of the worker.
     pub worker: usize,
-    /// What failed.
+    /// The I/Os that failed.
     pub failures: Failures,
-    /// I/Os of an open loop intended within the window, whether or not they were submitted.
+    /// I/Os of an open loop that were intended within the window, whether or not they were submitted.
     pub scheduled: u64,
-    /// Of these, submitted.
+    /// Scheduled I/Os that were submitted.
     pub issued: u64,
-    /// Submitted within the measurement, but intended in the warm-up.
+    /// I/Os submitted within the measurement, but intended in the warm-up.
     pub backlog: u64,
-    /// I/Os that never came back.
+    /// Number of I/Os that never completed.
     pub hung: u32,
-    /// Ended before its time: too many failures, or the target gone.
+    /// The worker gave up: too many failures, or the target is gone.
     pub gave_up: bool,
-    /// Ended because its I/Os or bytes were made, not because the time was over.
+    /// The worker ended because its I/Os or bytes were done, not because the time was over.
     pub spent: bool,
-    /// Ended from outside.
+    /// The worker was ended from outside.
     pub interrupted: bool,
-    /// When the last I/O that is measured or of the backlog was submitted, or the end of the window where that is known.
+    /// When the last I/O of the measurement or of the backlog was submitted; the end of the window where that is known.
     pub ended_ns: u64,
-    /// What the thread used of the processor within the window.
+    /// Processor use of the thread within the window.
     pub used: ThreadUse,
-    /// Records that were lost because the spill lagged.
+    /// Number of records that were lost because the spill lagged.
     pub records_dropped: u64,
-    /// How much of what was read was judged, in units; none without verifying.
+    /// How many units were judged, and how; `None` without verifying.
     pub judged: Option<Judged>,
 }
 
-/// How a turn ended.
+/// How an iteration of the worker's loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something moved: more may follow at once.
+    /// There was progress, so more may follow at once.
     Moved,
-    /// Nothing to do until time passes or something finishes.
+    /// Nothing to do until time passes or an I/O finishes.
     Idle {
-        /// When that was seen, in nanoseconds of the clock.
+        /// Time of that observation, in nanoseconds of the clock.
         now_ns: u64,
     },
     /// The job is over for this worker.
@@ -109,12 +111,12 @@ struct Slot {
     depth: u16,
     kind: OpKind,
     measured: bool,
-    /// Wanted in the warm-up of an open loop, and submitted in the measurement.
+    /// The I/O was intended in the warm-up of an open loop, and submitted in the measurement.
     is_backlog: bool,
 }
 
 impl Slot {
-    /// Whether it counts for the depth.
+    /// Whether the I/O counts for the queue depth.
     fn is_begun(&self) -> bool {
         self.measured || self.is_backlog
     }
@@ -124,68 +126,69 @@ impl Slot {
     }
 }
 
-/// All that a worker needs.
+/// All parts of a worker.
 pub struct WorkerParts<Q, C> {
-    /// Its number, from 0, within the group.
+    /// Index of the worker within the group, from 0.
     pub worker: usize,
-    /// Its queue.
+    /// The queue to the target.
     pub queue: Q,
-    /// I/Os in flight at most; not above the queue's slots.
+    /// Most I/Os in flight; at most the queue's slots.
     pub depth: u32,
-    /// The time.
+    /// The clock.
     pub clock: C,
-    /// The I/Os and their times.
+    /// The generator of I/Os and of their times.
     pub load: Load,
-    /// Pauses.
+    /// Pauses between bursts.
     pub bursts: Bursts,
     /// The application's pauses.
     pub think: Option<Think>,
-    /// What is written, and what reads are held against; none where nothing is written and nothing verified.
+    /// What is written, and what reads are compared with; `None` where nothing is written or verified.
     pub content: Option<WorkerContent>,
     /// Times of the job.
     pub window: Window,
     /// Length of an interval in nanoseconds.
     pub interval_ns: u64,
-    /// I/Os it may make, and bytes.
+    /// Most I/Os that the worker may make, and most bytes.
     pub budget: (u64, u64),
-    /// The kind of the flushes that follow writes, and take nothing of the budget.
+    /// The kind of flush that follows writes; it does not count for the budget.
     pub added_flush: Option<OpKind>,
-    /// How it waits.
+    /// How the worker waits for completions.
     pub wait: WaitMethod,
-    /// One call an I/O.
+    /// Submit each I/O by a call of its own.
     pub single_submission: bool,
-    /// Records of every I/O.
+    /// Recorder of each I/O, if records are kept.
     pub recorder: Option<Recorder>,
-    /// Ends the run where set: the user's word.
+    /// Ends the run when set by the user.
     pub stop: Arc<AtomicBool>,
-    /// The same, since enough is known.
+    /// Ends the run when set because enough is known.
     pub enough: Arc<AtomicBool>,
-    /// To the coordinator.
+    /// Messages to the coordinator.
     pub to: Sender<Message>,
-    /// Empty shares from it.
+    /// Empty shares from the coordinator.
     pub from: Receiver<Box<Share>>,
-    /// The first share.
+    /// The share that is filled first.
     pub share: Box<Share>,
 }
 
-/// A worker.
+/// The load of one thread on one queue.
 pub struct Worker<Q, C> {
     parts: WorkerParts<Q, C>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Slots whose application sleeps, and until when: one after the other, since all pauses have the same length.
+    /// Slots whose application sleeps, with the end of the pause. In order of time, since all pauses have the same
+    /// length.
     resting: VecDeque<(u64, u32)>,
     batch: Vec<u32>,
     done: Vec<Done>,
     in_flight: u64,
-    /// Of these, submitted in the measurement: what Little's law is held against.
+    /// I/Os in flight that were submitted in the measurement, for Little's law.
     begun_in_flight: u64,
-    /// Since when a slot has been free without interruption.
+    /// Since when at least one slot has always been free.
     free_since_ns: u64,
     depth_since_ns: u64,
-    /// Nothing but I/O before.
+    /// The time before which only I/O needs attention.
     attention_ns: u64,
-    /// When records are next passed on to the spill; never without any.
+    /// When records are next passed on to the spill; `u64::MAX` without records.
     spill_ns: u64,
     interval_end_ns: u64,
     fine_end_ns: u64,
@@ -194,12 +197,12 @@ pub struct Worker<Q, C> {
     over: bool,
     over_since_ns: u64,
     idle_since_ns: u64,
-    /// Migrations before the window, where they were looked for.
+    /// Scheduler statistics from before the window, if they were read.
     scheduled: Option<Scheduled>,
     use_begin: Option<ThreadUse>,
     use_end: Option<ThreadUse>,
     synchronous: bool,
-    /// The host is modelled: time passes between seeing an I/O finished and making the next.
+    /// The host is modelled: virtual time passes between seeing a completion and making the next I/O.
     modelled: bool,
     open: bool,
     drift: DriftMeter,
@@ -251,16 +254,16 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// Whether the run was ended from outside.
+    /// Whether the run was ended from outside, by the user or because enough is known.
     pub fn is_stopped(&self) -> bool {
         self.parts.stop.load(Ordering::Relaxed) || self.parts.enough.load(Ordering::Relaxed)
     }
 
-    /// Makes the load until the job is over, and tells the coordinator.
+    /// Makes the load until the job is over, then sends the final report.
     pub fn run(mut self) {
         if self.open {
-            // Linux lets an ordinary thread sleep up to 50 us longer, to wake once for several (PR_SET_TIMERSLACK(2const)).
-            // Where it refuses, the margin below has to do.
+            // Linux lets an ordinary thread sleep up to 50 us longer, to combine wake-ups (PR_SET_TIMERSLACK(2const)).
+            // If it refuses, the margin below must do.
             let _ = nix::sys::prctl::set_timerslack(1);
         }
         loop {
@@ -273,7 +276,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.finish_run();
     }
 
-    /// Goes on as far as it goes at once.
+    /// One iteration: everything that can be done without waiting.
     #[inline]
     pub fn turn(&mut self) -> Turn {
         let (mut now, mut moved) = (0, false);
@@ -290,8 +293,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
         }
         if !self.over {
-            // In a closed loop the moment at which the next I/O is wanted is the end of the one before: a fresh stamp is
-            // needed only where something came between, or where time itself decides.
+            // In a closed loop the next I/O is wanted when the one before ends. A new time stamp is needed only if
+            // something happened in between, or if time itself decides.
             if !moved || self.open || self.parts.think.is_some() {
                 now = self.parts.clock.now_ns();
             }
@@ -307,7 +310,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.look_at_time()
     }
 
-    /// Nothing moved: what time alone brings.
+    /// Without progress: handles what depends on time alone.
     fn look_at_time(&mut self) -> Turn {
         let now = self.parts.clock.now_ns();
         let waits = self.free.is_empty() && self.resting.is_empty();
@@ -316,11 +319,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.spill(now);
         }
         if self.is_stopped() && !self.end.interrupted {
-            // Also where the job was over by itself and something hangs: what is there now is the result.
+            // Also where the job is over by itself and an I/O hangs: the result ends here.
             self.interrupt(now);
             self.over_since_ns = now;
         }
-        // Who ended it because enough is known does not wait for an answer; the user does.
+        // A watch that knows enough does not wait for an answer; a user does.
         let interrupted = self.parts.stop.load(Ordering::Relaxed);
         if stuck && now > Window::drain_until_ns(self.idle_since_ns, interrupted) {
             self.stop(self.idle_since_ns);
@@ -336,7 +339,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         Turn::Idle { now_ns: now }
     }
 
-    /// Makes what is due at `now`; true where anything was.
+    /// Makes the I/Os that are due at `now`; true if there were any.
     fn issue(&mut self, now: u64) -> bool {
         if self.is_stopped() {
             self.interrupt(now);
@@ -356,9 +359,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.parts.load.claim();
             let due = self.parts.load.due_ns();
             let stop_ns = self.parts.window.stop_ns;
-            // A schedule may have nothing more to come, long before the end or ever; so may a trace.
+            // A schedule may have no more I/Os long before the end of the job, or at all; so may a trace.
             if due == u64::MAX || self.open && due >= stop_ns && created >= stop_ns {
-                // A trace that is over ends the job, whatever time was allowed.
+                // The end of a trace ends the job, whatever time is left.
                 self.end.spent |= due == u64::MAX;
                 self.stop(created);
                 break;
@@ -372,10 +375,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 break;
             }
             let Some(next) = self.parts.load.take(created) else { break };
-            // Closed: since the slots were free, also where others were submitted in between.
+            // Closed loop: intended since the slots were free, even if others were submitted in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
-            // What the warm-up left waiting takes the target's time in the measurement, and is served in it.
+            // I/Os that the warm-up left waiting take the target's time in the measurement, and are served in it.
             let begin_ns = self.parts.window.begin_ns;
             let is_backlog = self.open && intended < begin_ns && created >= begin_ns;
             self.parts.bursts.take();
@@ -393,7 +396,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 content.before(slot, &next, self.parts.queue.buffer(slot));
             }
             if self.synchronous || self.parts.share.drift.is_some() {
-                // Its latency begins before the call that carries it out; a replay is as late as that call.
+                // Latency begins before the call that carries out the I/O; the drift of a replay is measured at that
+                // call too.
                 created = self.parts.clock.now_ns();
             }
             if let Some(drift) = &mut self.parts.share.drift {
@@ -421,13 +425,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             let io = Io { slot, kind, len_bytes, offset_bytes, hint };
             self.parts.queue.submit(&io);
             if self.synchronous {
-                // The next one waits for this one: it is made when this one has been seen finished.
+                // The next I/O must wait until the completion of this one has been seen.
                 return true;
             }
             made = true;
             if self.parts.single_submission {
                 self.parts.queue.kick();
-                // What comes next is made at once: no stamp of its own.
+                // The next I/O is made at once, so this stamp serves for it too.
                 created = self.parts.clock.now_ns();
                 self.slots[slot as usize].submitted_ns = created;
             } else {
@@ -440,7 +444,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         made
     }
 
-    /// Slots whose pause is over at `now` are free: their next I/O is wanted from now on.
+    /// Frees the slots whose pause is over at `now`; their next I/O is intended from now on.
     #[cold]
     fn wake_rested(&mut self, now: u64) {
         while let Some(&(ready_ns, slot)) = self.resting.front()
@@ -451,11 +455,12 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// What time alone brings: the begin of the measurement, and the end of a closed loop.
+    /// Handles the begin of the measurement, and the end of a closed loop.
     #[cold]
     fn attend(&mut self, now: u64) {
         let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
-        // A little before: it takes time, which the I/Os that are measured would lose. A thread that slept until later has time.
+        // A little before the window: reading takes time, which would be missing for measured I/Os. A thread that slept
+        // until later has that time.
         let look_ns = begin_ns.saturating_sub(MIGRATIONS_LEAD_NS);
         if self.scheduled.is_none() && now >= look_ns && !self.parts.clock.is_virtual() {
             self.scheduled = Some(Scheduled::now());
@@ -463,12 +468,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if self.use_begin.is_none() && now >= begin_ns {
             self.use_begin = Some(self.used());
         }
-        // An open loop ends with its schedule; one that has fallen behind, with or without a slot free, is given up.
+        // An open loop ends with its schedule. A loop that has fallen behind is given up, whether or not a slot is
+        // free.
         let end_ns = if self.open { self.parts.window.give_up_ns() } else { self.parts.window.stop_ns };
         if now >= end_ns {
             self.stop(now);
         }
-        // What was scheduled within the window and comes later is work of the measurement, too.
+        // I/Os scheduled within the window that come later are work of the measurement too.
         let is_behind = self.open && self.parts.load.due_ns() < window_end_ns;
         if self.use_end.is_none() && now >= window_end_ns && !is_behind {
             self.use_end = Some(self.used());
@@ -481,7 +487,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
-    /// Before the load begins: where that is measured from its begin, what the scheduler does counts from here on.
+    /// Called before the load begins. If the measurement begins with the load, scheduler statistics count from here on.
     pub fn make_ready(&mut self) {
         let Window { start_ns, begin_ns, .. } = self.parts.window;
         if begin_ns - start_ns <= MIGRATIONS_LEAD_NS {
@@ -489,7 +495,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// What was gathered, in one call.
+    /// Submits the gathered I/Os in one call.
     fn submit(&mut self) {
         self.parts.queue.kick();
         let submitted = self.parts.clock.now_ns();
@@ -498,7 +504,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// What was recorded goes to the spill, so that a kill takes no more than about a second of it.
+    /// Passes records on to the spill, so that a kill loses about a second of them at most.
     #[cold]
     fn spill(&mut self, now: u64) {
         if let Some(recorder) = &mut self.parts.recorder {
@@ -523,7 +529,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if self.in_flight == 0 {
             self.parts.bursts.all_done(now);
         }
-        // All were seen at once: which comes first does not matter.
+        // All completions were seen at once, so their order does not matter.
         while let Some(Done { slot, error }) = self.done.pop() {
             let io = self.slots[slot as usize];
             self.begun_in_flight -= u64::from(io.is_begun());
@@ -533,7 +539,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 if io.measured {
                     self.count(now, &io);
                 } else if now >= self.parts.window.begin_ns && io.intended_ns < self.parts.window.begin_ns {
-                    // What was begun before takes the target in the window all the same: bursts and rows are of all that ends there.
+                    // I/Os begun earlier occupy the target in the window all the same, so bursts and rows count all
+                    // I/Os that end in it.
                     self.count_fine(io.len_bytes);
                     let latency_ns = now.saturating_sub(io.intended_ns);
                     self.parts.share.carried.count(io.kind, io.len_bytes.into(), latency_ns);
@@ -573,11 +580,12 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.count_fine(io.len_bytes);
         let share = &mut *self.parts.share;
         share.last_completion_ns = now;
-        // A worker's share has every kind that its generator makes.
+        // A worker's share has an entry for each kind that its generator makes.
         let Some(kind) = &mut share.kinds[io.kind as usize] else { return };
         kind.ios += 1;
         kind.bytes += u64::from(io.len_bytes);
-        // Counters of two cores may differ by some counts: a thread that was moved between two stamps saw no time pass.
+        // Time stamp counters of two cores may differ slightly: for a thread that moved between two stamps no time, or
+        // less, seems to have passed.
         kind.submission.record(io.submitted_ns.saturating_sub(io.intended_ns));
         kind.device.record(now.saturating_sub(io.submitted_ns));
         kind.total.record(now.saturating_sub(io.intended_ns));
@@ -586,7 +594,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.record(now, io, false);
     }
 
-    /// One of what the warm-up left waiting has ended.
+    /// Counts an I/O that the warm-up had left waiting.
     fn count_backlog(&mut self, now: u64, io: &Slot, one: Backlog) {
         self.parts.share.last_completion_ns = now;
         let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] else { return };
@@ -641,7 +649,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// The application works on what it read.
+    /// Simulates an application that computes on what it read.
     fn compute(&mut self, think: Think, slot: u32, io: &Slot) {
         let until_ns = self.parts.clock.now_ns() + think.time_ns;
         let len = (io.len_bytes as usize).min(self.parts.queue.buffer_bytes());
@@ -654,20 +662,20 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         });
     }
 
-    /// Time spent at the present depth of I/Os that were submitted in the measurement.
+    /// Accounts the time at the present depth of I/Os that were submitted in the measurement.
     #[inline]
     fn account_depth(&mut self, now: u64) {
         self.parts.share.depth_integral += now.saturating_sub(self.depth_since_ns) * self.begun_in_flight;
         self.depth_since_ns = now;
     }
 
-    /// Hands the interval's figures to the coordinator, and goes on with an empty share where one is there.
+    /// Sends the interval's figures to the coordinator, and continues with an empty share if one is available.
     #[cold]
     fn rotate(&mut self, now: u64) {
         let passed = (now - self.parts.window.begin_ns) / self.parts.interval_ns;
         self.interval_end_ns = self.parts.window.begin_ns + (passed + 1) * self.parts.interval_ns;
-        // Where the coordinator lags, the figures stay and go with the next interval: nothing is lost. Where it stands
-        // still for so long that counters of 32 bits could run over, it is waited for.
+        // If the coordinator lags, the figures go with the next interval, and nothing is lost. If it stands still for
+        // so long that 32-bit counters could overflow, the worker waits for it.
         let counted: u64 = self.parts.share.kinds.iter().flatten().map(|kind| kind.ios).sum();
         let empty = if counted < LUMPED_MAX { self.parts.from.try_recv().ok() } else { self.parts.from.recv().ok() };
         let Some(empty) = empty else {
@@ -683,10 +691,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
     }
 
-    /// Ended from outside.
+    /// Ends the load from outside.
     fn interrupt(&mut self, now: u64) {
         self.end.interrupted = true;
-        // It was measured up to here, also where nothing has ended for a while; an open loop that fell behind only as far as it came.
+        // The measurement lasts until now, even if nothing has ended for a while; that of an open loop which fell
+        // behind only lasts until its last I/O.
         self.parts.load.claim();
         let is_behind = self.open && self.parts.load.due_ns() <= now;
         if !is_behind && !self.over && self.parts.window.measures(now) {
@@ -695,7 +704,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.stop(now);
     }
 
-    /// What the thread has used up to now.
+    /// Processor use of the thread up to now.
     fn used(&self) -> ThreadUse {
         ThreadUse { modelled_ns: self.parts.queue.host_work_ns(), ..ThreadUse::now() }
     }
@@ -704,7 +713,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if !self.over {
             self.over = true;
             self.over_since_ns = now;
-            // Waiting for what hangs is not work.
+            // Waiting for I/Os that hang is not work.
             if self.use_end.is_none() {
                 self.use_end = Some(self.used());
             }
@@ -717,7 +726,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             WaitMethod::Sleep => true,
             WaitMethod::Hybrid { spin_ns } => now - self.idle_since_ns >= spin_ns,
         };
-        // Where the application only sleeps, so do we, to the end of it: its core is to go to sleep as it would.
+        // If the application only sleeps, the thread sleeps until the pause is over: the core should become idle as it
+        // would under the application.
         let rests = self.free.is_empty() && !self.resting.is_empty();
         let asleep = asleep || rests && self.in_flight == 0;
         let margin_ns = if rests { 0 } else { WAKE_MARGIN_NS };
@@ -732,7 +742,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// When it wants to submit the next I/O: `u64::MAX` where that is not for time to say.
+    /// When the worker wants to submit its next I/O; `u64::MAX` if that does not depend on time alone.
     pub fn due_ns(&self) -> u64 {
         let rested_ns =
             if self.free.is_empty() { self.resting.front().map(|&(ready_ns, _)| ready_ns) } else { Some(0) };
@@ -742,24 +752,24 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// The queue below.
+    /// The worker's queue.
     pub fn queue(&self) -> &Q {
         &self.parts.queue
     }
 
-    /// The queue below, to be moved on.
+    /// The worker's queue, to advance its device.
     pub fn queue_mut(&mut self) -> &mut Q {
         &mut self.parts.queue
     }
 
-    /// Tells the coordinator what is left.
+    /// Sends the final report to the coordinator.
     pub fn finish_run(mut self) {
         if let Some(before) = self.use_begin {
             let before = self.scheduled.unwrap_or_default().and(before);
             let now = self.use_end.unwrap_or_else(|| self.used());
             self.end.used = Scheduled::now().and(now).since(&before);
             if self.parts.window.stop_ns != self.parts.window.end_ns {
-                // It would be that of the cool-down too.
+                // The value would include the cool-down.
                 self.end.used.waited_ns = None;
             }
         }
@@ -778,7 +788,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     }
 }
 
-/// The class of a depth, as fio has them: 1, 2 to 3, 4 to 7, and so on; 64 and more are one (fio, io_u.c,
+/// The class of a queue depth as in fio: 1, 2 to 3, 4 to 7 and so on; 64 and more are one class (fio, io_u.c,
 /// `io_u_mark_depth`).
 #[inline]
 fn depth_level(depth: u16) -> usize {

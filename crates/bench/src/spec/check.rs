@@ -1,4 +1,4 @@
-//! Running what a sheet asks, and judging it.
+//! Runs the jobs of a spec sheet, and judges its promises.
 
 use super::enough::enough_ios;
 use super::judged::{failed, is_steady, unjudged};
@@ -19,27 +19,28 @@ use crate::stats::little;
 use crate::stats::percentile::{ByRank, Level, Reported, Share};
 use forebay_block::OpKind;
 
-/// Length of a run where neither sheet nor user says otherwise: the evaluation guide's 600 s.
+/// Length of a run in nanoseconds if neither sheet nor user gives one: the evaluation guide's 600 s.
 pub const RUNTIME_NS: u64 = 600_000_000_000;
 
-/// What quick runs are shorter by.
+/// Factor by which quick runs are shorter.
 const QUICK: u64 = 10;
 
-/// Share by which the target's size may differ from the sheet's capacity before it is mentioned.
+/// Largest relative difference between the target's size and the sheet's capacity that is not mentioned.
 const SIZE_SLACK: f64 = 0.1;
 
-/// Factor by which the sizes may differ before it is a warning: what holds for one of the two says little of the other.
+/// Factor between the two sizes from which the report warns: what holds for a drive of one size says little about the
+/// other.
 const SIZE_FACTOR: f64 = 2.0;
 
-/// What to do to the drive first.
+/// What is done to the drive before the runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Conditioning {
-    /// What the sheet says.
+    /// As the sheet says.
     #[default]
     AsSheet,
-    /// Nothing: the user has seen to it.
+    /// Nothing: the user has conditioned the drive.
     Skip,
-    /// This, before the first run.
+    /// These jobs, before the first run.
     Jobs(Vec<Job>),
 }
 
@@ -65,29 +66,30 @@ impl Conditioning {
 /// How a sheet is checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckOptions {
-    /// Length of each run in nanoseconds. None: what the promise's job says, otherwise [`RUNTIME_NS`]. A job that ends
-    /// by bytes, I/Os or passes ends with these or this time, whatever comes first.
+    /// Length of each run in nanoseconds. `None`: as the promise's job says, otherwise [`RUNTIME_NS`]. A job that ends
+    /// after a number of bytes, I/Os or passes ends after these or this time, whichever comes first.
     pub runtime_ns: Option<u64>,
-    /// What to do to the drive first. Never limited by `runtime_ns`.
+    /// Conditioning before the runs; `runtime_ns` does not limit it.
     pub conditioning: Conditioning,
-    /// Only promises whose name contains this, without regard to case.
+    /// Check only promises whose name contains this text, ignoring case.
     pub only: Option<String>,
-    /// Run the tests of the published rows too, where no promise has the same: for the table, without a verdict.
+    /// Also run the tests of published rows that no promise covers: for the table, without a verdict.
     pub rows: bool,
-    /// Writes and trims may be made. Without it promises about them are not run, and nothing is conditioned.
+    /// Allow writes and trims. Without it, promises about writes are not run, and nothing is conditioned.
     pub allow_writes: bool,
-    /// Confidence of intervals, of all looks at a run together.
+    /// Confidence of the intervals, over all looks at a run together.
     pub confidence: Confidence,
-    /// Runs take all their time, also where their promises are decided before.
+    /// Runs take their full time, even if their promises are decided earlier.
     pub whole: bool,
-    /// Runs whose length neither sheet nor user gives take a tenth of what they would.
+    /// Runs whose length neither sheet nor user gives take a tenth of the usual time.
     pub quick: bool,
-    /// The target runs in virtual time, where a run takes as long as it takes to compute: runs whose length neither sheet
-    /// nor user gives end with the I/Os that bound what is asked, and after [`RUNTIME_NS`] at the latest.
+    /// The target runs in virtual time, where the length of a run is a matter of computing time. Runs whose length
+    /// neither sheet nor user gives end after enough I/Os to bound the figures asked for, and after [`RUNTIME_NS`] at
+    /// the latest.
     pub virtual_time: bool,
 }
 
-/// Why nothing was checked.
+/// Why a sheet cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The filter leaves nothing.
@@ -100,35 +102,35 @@ pub enum CheckError {
         /// Names of the promises.
         known: String,
     },
-    /// There is nothing to run.
+    /// The sheet has nothing to run.
     #[error("nothing to check: {why}")]
     NothingToCheck {
         /// Why.
         why: String,
     },
-    /// The target did not run a job.
+    /// The target could not run a job.
     #[error("{step}: {source}")]
     Driver {
-        /// What was being done.
+        /// The step that was to run.
         step: String,
-        /// What the target says.
+        /// The cause.
         source: DriverError,
     },
-    /// The driver gave another number of results than jobs.
+    /// The driver did not return exactly one result for a job.
     #[error("{step}: {count} results for one job")]
     Results {
-        /// What was being done.
+        /// The step that ran.
         step: String,
-        /// Results.
+        /// Number of results.
         count: usize,
     },
 }
 
-/// Checks a sheet: makes one run for all promises with the same job, and judges them.
+/// Checks a sheet: makes one run for all promises with the same job, and judges each promise.
 ///
 /// # Errors
-/// [`CheckError`]: no promise selected, the target's size is unknown, conditioning could not begin, or no run at all could.
-/// A run that cannot be made after another could is reported as not run.
+/// [`CheckError`]: no promise is selected, the target's size is unknown, conditioning cannot begin, or no run at all
+/// can. If at least one run could be made, those that could not are reported as not run.
 pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Result<CheckReport, CheckError> {
     let selected = select(spec, options)?;
     let step = "looking at the target";
@@ -219,7 +221,7 @@ fn select<'a>(spec: &'a Spec, options: &CheckOptions) -> Result<Vec<&'a Promise>
     Ok(selected)
 }
 
-/// Whether anything of what is asked for writes, what is done to the drive first included.
+/// Whether a check with these options writes to the target, conditioning included.
 #[must_use]
 pub fn writes(spec: &Spec, options: &CheckOptions) -> bool {
     let Ok(selected) = select(spec, options) else { return false };
@@ -272,13 +274,13 @@ fn notes(spec: &Spec, target_bytes: u64, options: &CheckOptions) -> Vec<String> 
     notes
 }
 
-/// A run, and the promises it answers, by their place among the selected ones.
+/// A run, and the promises that it answers, as indices into the selected ones.
 struct Run {
     job: Job,
     promises: Vec<usize>,
 }
 
-/// One run for all promises with the same job, in the order of the first of each; then those of the rows.
+/// One run for all promises with the same job, in the order of their first promise; then runs for published rows.
 fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for (at, promise) in promises.iter().enumerate() {
@@ -301,22 +303,22 @@ fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run>
     runs
 }
 
-/// One part in so many of its usual length is what a run takes whose length nobody gave.
+/// Divisor of the usual length, for runs whose length nobody gave.
 fn part(options: &CheckOptions) -> u64 {
     if options.quick { QUICK } else { 1 }
 }
 
-/// Length of a run where neither sheet nor user says otherwise.
+/// Length in nanoseconds of a run for which neither sheet nor user gives one.
 fn usual_ns(options: &CheckOptions) -> u64 {
     RUNTIME_NS / part(options)
 }
 
-/// Whether runs whose length nobody gave end when enough I/Os were made.
+/// Whether runs whose length nobody gave end after enough I/Os.
 fn ends_early(options: &CheckOptions) -> bool {
     options.virtual_time && options.runtime_ns.is_none()
 }
 
-/// The job with the end that sheet and options ask for together.
+/// The job with its end as sheet and options ask for it together.
 fn with_end(job: &Job, own_end: bool, options: &CheckOptions) -> Job {
     let mut job = job.clone();
     match (options.runtime_ns, own_end) {
@@ -337,7 +339,7 @@ fn run_one(driver: &mut dyn Driver, step: &str, job: &Job, watch: Watch) -> Resu
     }
 }
 
-/// Conditions not yet made, and those that may not be.
+/// Conditions not yet made, and those that are not allowed.
 struct Conditions {
     waiting: Vec<Condition>,
     refused: Vec<Condition>,
@@ -358,7 +360,7 @@ impl Conditions {
         Self { waiting, refused }
     }
 
-    /// Makes those whose turn it is.
+    /// Makes the conditions that are due.
     fn make(
         &mut self,
         driver: &mut dyn Driver,
@@ -392,7 +394,7 @@ impl Conditions {
         Ok(made)
     }
 
-    /// Those that were not made, and why.
+    /// The conditions that were not made, with the reason.
     fn left_out(self) -> impl Iterator<Item = ConditionReport> {
         let refused = self.refused.into_iter().map(|condition| (condition, "it writes, and writes were not allowed"));
         let others = self.waiting.into_iter().map(|condition| (condition, "no run was made that needs it"));
@@ -462,7 +464,8 @@ fn in_flight(job: &Job) -> u64 {
     u64::from(job.threads) * u64::from(job.depth)
 }
 
-/// Whether a published test asks the same of a drive; system calls and ways of waiting may differ, and are said.
+/// Whether a published test asks the same of a drive. System calls and ways of waiting may differ; the report names
+/// them.
 fn is_same_test(published: &Job, run: &Job) -> bool {
     let sizes = |job: &Job| {
         let read = job.mix.kinds().any(|kind| kind == OpKind::Read).then(|| job.sizes.read.clone());
@@ -478,7 +481,7 @@ fn is_same_test(published: &Job, run: &Job) -> bool {
         && in_flight(published) == in_flight(run)
 }
 
-/// What was noticed on the way.
+/// Adds warnings and notes about the runs.
 fn add_notes(report: &mut CheckReport) {
     for run in &report.runs {
         let mut warn = |what: &str| report.warnings.push(format!("{}: {what}", run.test));

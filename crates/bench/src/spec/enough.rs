@@ -1,7 +1,7 @@
-//! How many I/Os a run needs where its length costs computing and nothing else.
+//! How many I/Os a run needs in virtual time, where its length only costs computing.
 //!
-//! The number is fixed before the run from what is asked, and not by looking at what comes out: a run that ended as soon
-//! as its interval were the right one would pass more often than it should.
+//! The number is fixed before the run, from the promises and not from the results: a run that ended as soon as its
+//! interval fits would pass more often than it should.
 
 use super::measure::Measure;
 use super::sheet::Promise;
@@ -9,9 +9,10 @@ use crate::job::model::Job;
 use crate::stats::Confidence;
 use crate::stats::percentile::full_from;
 
-/// I/Os of every run at least: means and rates come from many intervals, and a drive gets into its stride.
+/// Fewest I/Os of a run: means and rates need many intervals, and a drive takes a while to reach its normal operation.
 const IOS_MIN: u64 = 1_000_000;
-/// Times the samples that bound a percentile if they were independent: stalls come in clusters.
+/// Factor on the number of samples that would bound a percentile if they were independent, since stalls come in
+/// clusters.
 const TIMES: u64 = 4;
 
 /// I/Os after which the percentiles of `promises` are bounded on both sides.

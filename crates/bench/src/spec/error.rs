@@ -1,10 +1,10 @@
-//! What can be wrong with a sheet.
+//! Errors of spec sheets.
 
 use crate::job::JobError;
 use forebay_block::mistakes::{Hint, Mistake, nearest, place};
 use std::path::PathBuf;
 
-/// Why a sheet was refused. Each names the place, the offending word and what to write instead.
+/// Why a sheet was refused. Each error names the place and the offending word, and what to write instead.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// A key or value that does not exist.
@@ -19,7 +19,7 @@ pub enum SpecError {
         /// The known word that looks most like it.
         nearest: Option<String>,
     },
-    /// A value that its key cannot have.
+    /// A value that is not allowed for its key.
     #[error("{place}: {key}: {reason}")]
     Value {
         /// File and line.
@@ -29,23 +29,23 @@ pub enum SpecError {
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// The text as a whole.
+    /// The text as a whole is wrong.
     #[error("{place}: {reason}")]
     Form {
-        /// File, and line where one is to blame.
+        /// File, with the line if one is at fault.
         place: String,
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// A job's keys; the error names its own place.
+    /// A wrong key of a job; the error names its own place.
     #[error(transparent)]
     JobText(JobError),
-    /// A job that is well written and cannot be run.
+    /// A job that is well-formed and cannot be run.
     #[error("{place}: {source}")]
     Job {
         /// File and line.
         place: String,
-        /// Which bound it breaks.
+        /// The limit that the job violates.
         source: JobError,
     },
     /// Neither a built-in sheet nor a file.
@@ -54,7 +54,7 @@ pub enum SpecError {
         hint = Hint(nearest.as_deref())
     )]
     NoSuchSheet {
-        /// What was asked for.
+        /// The name that was given.
         word: String,
         /// The built-in name that looks most like it.
         nearest: Option<String>,
@@ -69,13 +69,13 @@ pub enum SpecError {
         /// Why.
         source: std::io::Error,
     },
-    /// A directory, device, pipe or socket.
+    /// The path is a directory, device, pipe or socket.
     #[error("{path} is not a regular file: give the path of a spec sheet", path = path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// Larger than any sheet is.
+    /// The file is larger than any sheet.
     #[error("{place} is larger than {limit_bytes} bytes: this is not a spec sheet")]
     TooLarge {
         /// The file.
@@ -85,7 +85,7 @@ pub enum SpecError {
     },
 }
 
-/// What TOML or serde says of a text, with line, column and the nearest known word.
+/// An error of TOML or serde with line, column and the nearest known word.
 pub(super) fn of_toml(error: &toml::de::Error, text: &str, name: &str) -> SpecError {
     let place = place(name, text, error.span());
     match Mistake::of(error.message()) {

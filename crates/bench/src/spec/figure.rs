@@ -1,4 +1,4 @@
-//! A figure of a run with its interval, or with what it lacks.
+//! A figure of a run with its interval, or with the number of samples that it lacks.
 
 use super::measure::{Bound, Measure, Op};
 use super::select::{blocks, counts, latencies, rated_bytes, rated_ios};
@@ -9,28 +9,28 @@ use crate::stats::mean::INTERVALS_MIN;
 use crate::stats::percentile::{ByRank, Level, Share, effective_ranks, full_from};
 use serde::Serialize;
 
-/// Seed of the test of sparse exceedances: one run is always judged the same.
+/// Seed of the test of sparse exceedances, fixed so that a run is always judged in the same way.
 const SEED: u64 = 1;
 
 /// A figure in the unit of its measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// The estimate; none where too few samples would have to bear it.
+    /// The estimate; `None` if there are too few samples for one.
     pub value: Option<f64>,
-    /// Lower end of its interval, where it is bounded.
+    /// Lower end of the interval; `None` if it is not bounded there.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval; `None` if it is not bounded there.
     pub high: Option<f64>,
-    /// Samples behind it: I/Os.
+    /// Number of samples (I/Os).
     pub samples: u64,
-    /// So many independent ones they are worth, where stalls were found to cluster.
+    /// Number of independent samples that these are worth, where stalls were found to cluster.
     pub effective_samples: Option<f64>,
-    /// Samples still needed until it is bounded on both sides; none where it is.
+    /// Samples still needed to bound the interval on both sides; `None` if it is bounded.
     pub needed_more: Option<u64>,
 }
 
-/// The figure that a promise is about. `bound` is the promise's: where a percentile is withheld, few samples may show
-/// all the same that it is beyond.
+/// The figure that a promise is about. `bound` is the promise's bound: even if a percentile is withheld, few samples
+/// may show that it lies beyond the bound.
 pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound, confidence: Confidence) -> Figure {
     match measure {
         Measure::Iops => rate(result, op, false, confidence),
@@ -42,7 +42,7 @@ pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound,
 
 fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
     let counts = counts(result, op, bytes);
-    // The same number as in the row of the run: all that was served in the time that rates are of.
+    // The same number as in the row of the run: all I/Os served in the time to which rates refer.
     let samples = rated_ios(result, op);
     let all = if bytes { rated_bytes(result, op) } else { samples };
     let value = (samples > 0).then(|| per_second(all, result.rated_ns));
@@ -65,7 +65,7 @@ fn mean(result: &JobResult, op: Op, confidence: Confidence) -> Figure {
     let value = (samples > 0).then(|| latencies.mean_ns());
     let blocks = blocks(result, op).unwrap_or_default();
     match (value, mean_interval(&blocks, confidence)) {
-        // Blocks know latencies to a bucket, the mean is exact: the interval holds it in any case.
+        // Blocks store latencies in buckets and the mean is exact, so the interval is widened to include the mean.
         (Some(mean), Some(interval)) => Figure {
             value,
             low: Some(interval.low.min(mean)),
@@ -84,7 +84,7 @@ fn mean(result: &JobResult, op: Op, confidence: Confidence) -> Figure {
     }
 }
 
-/// Samples that fill the parts (intervals, blocks) that are missing, at the rate so far.
+/// Samples that fill the missing parts (intervals or blocks) at the rate so far.
 fn for_parts(samples: u64, have: usize, need: usize) -> u64 {
     let missing = need.saturating_sub(have).max(1) as u64;
     (samples / (have.max(1) as u64)).max(1).saturating_mul(missing)
@@ -95,7 +95,8 @@ fn percentile(result: &JobResult, share: Share, op: Op, bound: Bound, confidence
     let samples = by_rank.samples();
     let blocks = blocks(result, op).unwrap_or_default();
     if blocks.len() < BLOCKS_MIN || samples == 0 {
-        // Whether what is slow is one stall or many cannot be seen: a value, and nothing that would decide.
+        // It cannot be seen whether the slow I/Os are one stall or many: there is a value, but no interval that could
+        // decide.
         let value = by_rank.estimate(Level::Share(share), confidence).value.value().map(|value| value as f64);
         let for_share = full_from(share, confidence).saturating_sub(samples);
         let needed_more = Some(for_share.max(for_parts(samples, blocks.len(), BLOCKS_MIN)));
@@ -117,8 +118,8 @@ fn percentile(result: &JobResult, share: Share, op: Op, bound: Bound, confidence
     Figure { value, low, high, samples, effective_samples: estimate.effective_samples, needed_more }
 }
 
-/// The side on which even few samples bound a percentile that is withheld: enough for a fail, never for a pass. A tail
-/// cannot be seen from few samples, but what they show of it, it has.
+/// The end of the interval that even few samples give for a withheld percentile. It is enough for a fail and never for
+/// a pass: few samples cannot show the whole tail, but the slow I/Os that they do contain are part of it.
 fn withheld(
     by_rank: &ByRank,
     blocks: &Blocks,
@@ -127,14 +128,14 @@ fn withheld(
     confidence: Confidence,
 ) -> (Option<f64>, Option<f64>) {
     let samples = by_rank.samples();
-    // Exceedances of the promise, since that is what is asked.
+    // Exceedances of the promised value, since that is the question.
     let effective = Clustering::at(blocks, bound.limit() as u64, SEED)
         .effective_samples(samples, confidence)
         .unwrap_or(samples as f64);
     let ranks = effective_ranks(share, samples, effective, confidence);
     let low = ranks.low.filter(|_| !share.is_low()).and_then(|rank| by_rank.at(rank)).map(|bucket| bucket.low as f64);
     let high = ranks.high.filter(|_| share.is_low()).and_then(|rank| by_rank.at(rank)).map(|bucket| bucket.high as f64);
-    // Only what speaks against the promise.
+    // Keep only the end that can refute the promise.
     match bound {
         Bound::AtMost(_) => (low, None),
         Bound::AtLeast(_) => (None, high),

@@ -12,15 +12,15 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SheetText {
-    /// What it is of.
+    /// The drive that the sheet describes.
     pub drive: DriveText,
-    /// What is done to the drive first, in order; at most 32.
+    /// What is done to the drive before the runs, in order; at most 32.
     #[serde(default)]
     pub condition: Vec<Spanned<ConditionText>>,
-    /// What is promised; at most 256.
+    /// The promises; at most 256.
     #[serde(default)]
     pub promise: Vec<Spanned<PromiseText>>,
-    /// What others measured; at most 256.
+    /// Published measurements; at most 256.
     #[serde(default)]
     pub row: Vec<Spanned<RowText>>,
 }
@@ -29,7 +29,7 @@ pub struct SheetText {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveText {
-    /// Name of the drive, its capacity included where that decides.
+    /// Name of the drive, including its capacity if figures depend on it.
     pub name: String,
     /// Capacity: `"375GB"`. A target of another size is mentioned in the report.
     pub capacity: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! A promise held against a run.
+//! Judges a promise by a run.
 
 use super::figure::{Figure, figure};
 use super::measure::Op;
@@ -12,13 +12,13 @@ use crate::stats::Confidence;
 use crate::stats::mean::INTERVALS_MIN;
 use crate::stats::steady;
 
-/// I/Os that failed or never came back.
+/// Number of I/Os that failed or never completed.
 pub(super) fn failed(result: &JobResult) -> u64 {
     let errors: u64 = result.kinds.iter().map(|kind| kind.errors).sum();
     errors.max(result.failures.count) + u64::from(result.hung)
 }
 
-/// A promise of which nothing is known yet.
+/// The report of a promise that has not been measured.
 pub(super) fn unjudged(promise: &Promise) -> PromiseReport {
     PromiseReport {
         name: promise.name.clone(),
@@ -42,13 +42,13 @@ pub(super) fn unjudged(promise: &Promise) -> PromiseReport {
     }
 }
 
-/// A promise's report by a run.
+/// The report of a promise, judged by a run.
 pub(super) fn judged(promise: &Promise, result: &JobResult, run: usize, confidence: Confidence) -> PromiseReport {
     let mut report = unjudged(promise);
     let measured = figure(result, promise.measure, promise.op, promise.bound, confidence);
     let failed = failed(result);
-    // One rule for all promises of a run, however it ended: whether what is slow is one stall or a habit cannot be seen
-    // in fewer intervals.
+    // One rule for all promises of a run, however it ended: fewer intervals do not show whether the slow I/Os are one
+    // stall or frequent.
     let too_short = counts(result, Op::All, false).len() < INTERVALS_MIN;
     let judgement = match failed {
         0 if too_short => {
@@ -56,7 +56,7 @@ pub(super) fn judged(promise: &Promise, result: &JobResult, run: usize, confiden
             Judgement { verdict: Verdict::TooFewSamples, undecided: false, needed_more }
         }
         0 => judge(promise.bound, &measured),
-        // Latencies are of I/Os that succeeded; what failed keeps no promise.
+        // Latencies are those of I/Os that succeeded, so a run with failed I/Os keeps no promise.
         _ => Judgement { verdict: Verdict::Fail, undecided: false, needed_more: None },
     };
     report.run = Some(run);
@@ -76,7 +76,7 @@ pub(super) fn judged(promise: &Promise, result: &JobResult, run: usize, confiden
     report
 }
 
-/// SNIA's rule over five equal parts of the run.
+/// Whether five equal parts of the run are steady by the SNIA's rule; `None` with too few intervals.
 pub(super) fn is_steady(counts: &[u64]) -> Option<bool> {
     steady::five_parts(counts).map(|found| found.steady)
 }

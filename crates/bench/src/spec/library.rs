@@ -1,4 +1,4 @@
-//! Where sheets come from: files, and those that are built in.
+//! Finding spec sheets: files and built-in sheets.
 
 use super::error::SpecError;
 use super::parse::{MAX_SHEET_BYTES, parse};
@@ -35,24 +35,25 @@ impl Spec {
         BUILTIN.iter().map(|&(name, _)| name).collect()
     }
 
-    /// Text of a built-in sheet, as an example and to be changed; none where there is no such name.
+    /// Text of a built-in sheet, as a template; `None` if there is no sheet of this name.
     #[must_use]
     pub fn builtin_text(name: &str) -> Option<&'static str> {
         BUILTIN.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
     }
 
-    /// Reads a sheet: a built-in one by its name (or, where there is one capacity only, by what stands before the dash:
-    /// `p4800x`), otherwise a file. A file of the same name in the current directory is reached as `./NAME`.
+    /// Reads a sheet: a built-in one by its name (or by the part before the dash, such as `p4800x`, if there is only
+    /// one capacity), otherwise a file. Write `./NAME` for a file with the name of a built-in sheet.
     ///
     /// # Errors
-    /// [`SpecError`]: neither a name nor a file, not readable, too large, not text, or what is wrong in it, by line.
+    /// [`SpecError`]: neither a built-in name nor a file, not readable, too large, not text, or an error in the sheet,
+    /// with its line.
     pub fn load(path_or_name: &str) -> Result<Self, SpecError> {
         if let Some((name, text)) = builtin(path_or_name) {
             return parse(text, name);
         }
         let path = Path::new(path_or_name);
         let read_error = |source| SpecError::Read { path: path.to_owned(), source };
-        // Looked at before it is opened: opening a pipe would wait for its other end.
+        // The file's type is checked before it is opened: opening a pipe would wait for its other end.
         let facts = match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path_or_name.contains('/') => {
                 return Err(SpecError::NoSuchSheet {
@@ -76,7 +77,7 @@ impl Spec {
         parse(&text, &place)
     }
 
-    /// Reads a sheet from text; `name` stands for it in errors.
+    /// Reads a sheet from text; errors name it `name`.
     ///
     /// # Errors
     /// As [`Spec::load`].
@@ -85,7 +86,7 @@ impl Spec {
     }
 }
 
-/// The built-in sheet of this name, or the only one of this drive.
+/// The built-in sheet of this name, or the only one for this drive.
 fn builtin(word: &str) -> Option<(&'static str, &'static str)> {
     let of_drive = |name: &str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'));
     let mut of_drive = BUILTIN.iter().filter(|(name, _)| of_drive(name));

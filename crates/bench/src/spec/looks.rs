@@ -1,8 +1,9 @@
-//! Planned looks at a run: it ends where all its promises are decided.
+//! Planned looks at a run, which end it once all its promises are decided.
 //!
-//! Whoever looks at a run again and again, and ends it when it says what he wants, finds it too often. So it is fixed
-//! beforehand when is looked, and each look has a part of the error that is allowed: intervals at it are wider, and those at
-//! the end have what is left. All looks together are wrong no more often than one at the end would be (Bonferroni).
+//! Whoever looks at a run again and again, and ends it when it shows the wanted result, finds that result too often. So
+//! the times of the looks are fixed beforehand, and each look gets a part of the allowed error: its intervals are
+//! wider, and the intervals at the end get the part that is left. All looks together are wrong no more often than one
+//! look at the end (Bonferroni).
 
 use super::judged::{failed, is_steady, judged};
 use super::measure::Op;
@@ -17,18 +18,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shares of a run after which it is looked at.
 const AT: [f64; 4] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0];
-/// Part of the allowed error that each of these looks has.
+/// Each of these looks gets 1/`ONE_IN` of the allowed error.
 const ONE_IN: u32 = 20;
-/// Intervals below which no look is made: whether slow I/Os cluster, and whether the run is steady, shows in no fewer.
+/// Fewest intervals for a look: fewer do not show whether slow I/Os cluster and whether the run is steady.
 const INTERVALS_MIN: usize = 16;
 
 #[derive(Default)]
 struct State {
-    /// Looks of [`AT`] that are over, made or not.
+    /// Number of looks of [`AT`] whose time is over, made or not.
     passed: usize,
-    /// Looks that were made.
+    /// Number of looks that were made.
     made: usize,
-    /// What was found where all was decided.
+    /// The reports of the look that decided all promises.
     decided: Option<Vec<PromiseReport>>,
 }
 
@@ -37,13 +38,13 @@ struct State {
 pub(super) struct Looks {
     promises: Vec<Promise>,
     confidence: Confidence,
-    /// What was written before the run.
+    /// What the check had written before the run.
     before: Written,
     state: Arc<Mutex<State>>,
 }
 
 impl Looks {
-    /// At a run that is asked for these, after so much was written.
+    /// The looks at a run for these promises, after `before` was written.
     pub fn new(promises: Vec<Promise>, confidence: Confidence, before: Written) -> Self {
         Self { promises, confidence, before, state: Arc::default() }
     }
@@ -52,7 +53,7 @@ impl Looks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What ends the run.
+    /// The watch that ends the run.
     pub fn watch(&self) -> Watch {
         let looks = self.clone();
         Watch::new(move |share, so_far| looks.look(share, so_far))
@@ -61,7 +62,7 @@ impl Looks {
     fn look(&self, share: f64, so_far: &dyn Fn() -> JobResult) -> bool {
         let mut state = self.state();
         let due = AT.iter().filter(|&&at| at <= share).count();
-        // At the end there is the last look, which is another.
+        // The run's end has its own, last look.
         if self.promises.is_empty() || due <= state.passed || share >= 1.0 {
             return false;
         }
@@ -71,14 +72,14 @@ impl Looks {
         if counts.len() < INTERVALS_MIN {
             return false;
         }
-        // Nor does a drive that was not written once: what it takes quickly may be yet to end.
+        // Nor is a run decided before the region was written once: a fast phase of the drive may still end.
         let mut written = self.before.clone();
         written.add(&result);
         if written.lacks(&result).is_some() {
             return false;
         }
         state.made += 1;
-        // What still changes says nothing of what comes.
+        // A run that still changes says nothing about its later state.
         if is_steady(&counts) != Some(true) {
             return false;
         }
@@ -96,11 +97,12 @@ impl Looks {
         self.promises.iter().map(|promise| judged(promise, result, 0, confidence)).collect()
     }
 
-    /// The verdicts, in the order of the promises: those of the look that ended the run, otherwise by all of it.
+    /// The verdicts in the order of the promises: those of the look that ended the run, otherwise those of the whole
+    /// run.
     pub fn verdicts(&self, result: &JobResult) -> Vec<PromiseReport> {
         let state = self.state();
         match &state.decided {
-            // What failed on the way to the end keeps no promise.
+            // If I/Os failed after that look, the run keeps no promise.
             Some(found) if failed(result) == 0 => found.clone(),
             _ => {
                 let spent = std::iter::repeat_n(self.confidence.share(ONE_IN), state.made);
@@ -109,7 +111,7 @@ impl Looks {
         }
     }
 
-    /// What to say of a run that ended before its time.
+    /// A note about a run that a look ended early.
     pub fn note(&self, result: &JobResult) -> Option<String> {
         let state = self.state();
         let first = state.decided.as_ref()?.first()?;

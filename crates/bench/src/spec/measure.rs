@@ -1,4 +1,4 @@
-//! What a promise is about: a figure, the operations it is of, and the bound it keeps.
+//! What a promise is about: a figure, the operations that it counts, and its bound.
 
 use crate::job::size::{self, Rate};
 use crate::stats::percentile::{Level, Share};
@@ -19,7 +19,7 @@ pub enum Measure {
     Percentile(Share),
 }
 
-/// Operations that a figure is of.
+/// The operations that a figure counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
@@ -28,7 +28,7 @@ pub enum Op {
     All,
     /// Reads.
     Read,
-    /// Writes, durable ones included.
+    /// Writes, including FUA writes.
     Write,
 }
 
@@ -44,7 +44,7 @@ pub enum Unit {
     Ns,
 }
 
-/// A promise's bound, in the unit of its measure. Both keep the bound itself.
+/// A promise's bound, in the unit of its measure. The bound itself is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -55,7 +55,7 @@ pub enum Bound {
 }
 
 impl Measure {
-    /// Its unit.
+    /// Unit of the measure.
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
@@ -67,10 +67,10 @@ impl Measure {
 }
 
 impl Unit {
-    /// A value of this unit as sheets write it: `550000`, `"2.4GB/s"`, `"10us"`.
+    /// Parses a value of this unit as in sheets: `550000`, `"2.4GB/s"`, `"10us"`.
     ///
     /// # Errors
-    /// A sentence about the text.
+    /// A sentence that says what is wrong with the text.
     pub fn value(self, text: &str) -> Result<f64, String> {
         let value = match (self, size::rate(text)) {
             (Self::Ns, _) => forebay_block::size::parse_time_ns(text)? as f64,
@@ -93,7 +93,7 @@ impl Bound {
         }
     }
 
-    /// Whether a value keeps it.
+    /// Whether a value keeps the bound.
     #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {

@@ -1,5 +1,4 @@
-//! Spec sheets: what a maker promises, measured on the drive at hand, with a verdict that too few samples cannot turn
-//! into a pass.
+//! Spec sheets: a maker's promises, measured on the drive at hand. Too few samples never give a pass.
 //!
 //! A sheet ([`Spec`]) is read by [`Spec::load`] from a TOML file or from the sheets that are built in; [`check`] runs
 //! what it asks and judges each promise; `table` writes the [`CheckReport`] for people, serde for programs.

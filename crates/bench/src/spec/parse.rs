@@ -13,21 +13,21 @@ use forebay_block::mistakes::position;
 use std::collections::HashSet;
 use toml::Spanned;
 
-/// Conditions of a sheet.
+/// Most conditions of a sheet.
 const CONDITIONS_MAX: usize = 32;
-/// Promises of a sheet, and rows.
+/// Most promises of a sheet, and most rows.
 const PROMISES_MAX: usize = 256;
-/// Bytes of a name, source or note.
+/// Most bytes of a name, source or note.
 const WORDS_MAX: usize = 2000;
-/// Keys of a job that belong to a file with several of them.
+/// Keys that only make sense in a file with several jobs.
 const FOREIGN_KEYS: [&str; 3] = ["name", "after", "group"];
-/// Keys of a job that end it.
+/// Keys that say when a job ends.
 const END_KEYS: [&str; 4] = ["runtime", "bytes", "ios", "passes"];
 
-/// No sheet is larger; anything larger was named by mistake.
+/// Largest sheet in bytes; a larger file is not a spec sheet.
 pub const MAX_SHEET_BYTES: u64 = 256 << 10;
 
-/// Reads a sheet; `name` stands for it in errors.
+/// Reads a sheet; errors name it `name`.
 pub(super) fn parse(text: &str, name: &str) -> Result<Spec, SpecError> {
     if text.len() as u64 > MAX_SHEET_BYTES {
         return Err(SpecError::TooLarge { place: name.to_owned(), limit_bytes: MAX_SHEET_BYTES });
@@ -170,7 +170,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The job, and whether it says when it ends.
+    /// Reads a job, and whether it says when it ends.
     fn job(&self, table: &Spanned<toml::Table>) -> Result<(Job, bool), SpecError> {
         let place = self.place(table);
         let keys = table.get_ref();
@@ -191,7 +191,7 @@ impl Reader<'_> {
         only.map(|job| (job, ends)).ok_or_else(|| value(&place, "job", reason()))
     }
 
-    /// A job file with this job alone, at the line and column where the sheet has it, so that errors name the place.
+    /// A job file with only this job, at the same line and column as in the sheet, so that errors name the right place.
     fn as_job_file(&self, table: &Spanned<toml::Table>) -> String {
         const OPENING: &str = "job=[";
         let inline = self.text.get(table.span()).filter(|slice| slice.starts_with('{') && slice.ends_with('}'));
@@ -210,12 +210,12 @@ fn figure(place: &str, key: &'static str, unit: Unit, text: &FigureText) -> Resu
     unit.value(&text.0).map_err(|reason| value(place, key, reason))
 }
 
-/// Names of jobs have at most 255 bytes.
+/// Cut to fit into the name of a job, which has at most 255 bytes.
 fn short(name: &str) -> String {
     name.chars().take(60).collect()
 }
 
-/// A job in a few words, as in the published tables: `4 KiB random 70/30 QD16`.
+/// A short label of a job, as in published tables: `4 KiB random 70/30 QD16`.
 pub(super) fn label(job: &Job) -> String {
     use crate::job::model::{Arrival, Pattern};
     let size = |bytes: u32| {

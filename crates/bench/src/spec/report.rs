@@ -1,4 +1,4 @@
-//! What a check found.
+//! The results of a check.
 
 use super::figure::Figure;
 use super::measure::{Bound, Measure, Op, Unit};
@@ -11,26 +11,26 @@ use serde_json::Value;
 /// A check's result.
 #[derive(Debug, Serialize)]
 pub struct CheckReport {
-    /// File or name of the sheet.
+    /// File or built-in name of the sheet.
     pub sheet: String,
-    /// What the sheet is of.
+    /// Name of the drive that the sheet describes.
     pub drive: String,
     /// Kind of medium.
     pub kind: Option<String>,
     /// Size of the target in bytes.
     pub target_bytes: u64,
-    /// Confidence of the verdicts, all looks at a run together, in percent.
+    /// Confidence of the verdicts in percent, over all looks at a run together.
     pub confidence_percent: u32,
-    /// All that was asked for in one.
+    /// The verdict over all promises that were checked.
     pub outcome: Outcome,
-    /// Promises of the sheet that were not asked for.
+    /// Number of promises that were not selected.
     pub left_out: usize,
-    /// What makes the verdicts worth less, to be shown before them: another drive than the sheet's, runs that were not
-    /// steady, runs cut short.
+    /// Facts that weaken the verdicts, shown before them: a drive other than the sheet's, runs that were not steady,
+    /// runs cut short.
     pub warnings: Vec<String>,
-    /// What to know: the sheet's notes, and what was noticed.
+    /// Notes of the sheet and of the check.
     pub notes: Vec<String>,
-    /// What was done to the drive first.
+    /// What was done to the drive before the runs.
     pub conditions: Vec<ConditionReport>,
     /// The promises, in the sheet's order.
     pub promises: Vec<PromiseReport>,
@@ -38,11 +38,11 @@ pub struct CheckReport {
     pub runs: Vec<RunReport>,
 }
 
-/// A check in one word. A binary ends with 1 on [`Outcome::Fail`] and with 0 otherwise.
+/// A check's outcome in one word. A program exits with 1 on [`Outcome::Fail`], otherwise with 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// All promises that were asked for passed, and there was at least one.
+    /// All selected promises passed, and there was at least one.
     Pass,
     /// At least one failed.
     Fail,
@@ -55,7 +55,7 @@ pub enum Outcome {
 pub struct ConditionReport {
     /// Name.
     pub name: String,
-    /// Seconds it took; none where it was left out.
+    /// Seconds that it took; `None` if it was left out.
     pub duration_s: Option<f64>,
     /// Bytes transferred.
     pub bytes: u64,
@@ -70,36 +70,38 @@ pub struct PromiseReport {
     pub name: String,
     /// Who promises it.
     pub source: String,
-    /// The number was not looked up.
+    /// The promised number was written from memory and not looked up.
     pub from_memory: bool,
     /// What the source leaves open.
     pub note: Option<String>,
-    /// The run, an index into [`CheckReport::runs`]; none where it was not made.
+    /// Index of the run in [`CheckReport::runs`]; `None` if it was not made.
     pub run: Option<usize>,
-    /// Figure.
+    /// The figure that is promised.
     pub measure: Measure,
-    /// Of which operations.
+    /// The operations that the figure counts.
     pub op: Op,
     /// Unit of bound and figure.
     pub unit: Unit,
-    /// The promise.
+    /// The promised bound.
     pub promised: Bound,
-    /// What was measured.
+    /// The measured figure.
     pub measured: Figure,
-    /// Confidence of its interval, in percent: a look at a part of the run has more, and leaves less to the end.
+    /// Confidence of its interval in percent. A look during the run uses a higher confidence, and takes its part of the
+    /// allowed error from the end.
     pub confidence_percent: f64,
-    /// Seconds of the run after which a planned look decided it, of which verdict and figure are; none where it was judged by all of it.
+    /// Seconds after which a planned look decided the promise; verdict and figure are of that time. `None` if the whole
+    /// run was judged.
     pub decided_after_s: Option<f64>,
-    /// Share of the run's region that this check had written by its end; none where the run does not write.
+    /// Share of the run's region that the check had written by the end of the run; `None` if the run does not write.
     pub written_share: Option<f64>,
-    /// What the verdict is of, where the run writes and its region had not been written once: a cache or spare space may be
-    /// yet to end.
+    /// What the verdict covers, if the run writes and its region had not been written once: a cache or spare space may
+    /// still be in use.
     pub of_part: Option<String>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Samples still needed, where more would tell.
+    /// Samples still needed for a decision, if more would help.
     pub needed_more: Option<u64>,
-    /// The promise lies within the interval; `needed_more` is an estimate.
+    /// The promised bound lies within the interval; `needed_more` is an estimate.
     pub undecided: bool,
     /// The verdict in words.
     pub why: String,
@@ -108,54 +110,54 @@ pub struct PromiseReport {
 /// A run's report.
 #[derive(Debug, Serialize)]
 pub struct RunReport {
-    /// What was run, in a few words.
+    /// Short label of the job.
     pub test: String,
     /// The job.
     pub job: Value,
-    /// How the target was reached.
+    /// How the target was accessed.
     pub access: String,
     /// Seconds measured.
     pub duration_s: f64,
     /// Reads and writes that succeeded.
     pub ios: u64,
-    /// A second.
+    /// I/Os a second.
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_second: f64,
     /// Mean total latency in nanoseconds; none without I/Os.
     pub mean_ns: Option<f64>,
-    /// Median.
+    /// Median total latency in nanoseconds.
     pub median_ns: LatencyCell,
-    /// 99th percentile.
+    /// 99th percentile in nanoseconds.
     pub p99_ns: LatencyCell,
-    /// 99.999th percentile.
+    /// 99.999th percentile in nanoseconds.
     #[serde(rename = "p99.999_ns")]
     pub p99_999_ns: LatencyCell,
-    /// I/Os in flight: asked, and in the mean.
+    /// I/Os in flight: as asked for, and the measured mean.
     pub depth: (u64, f64),
     /// Whether Little's law holds; none where it was not judged.
     pub littles_law_holds: Option<bool>,
-    /// Whether IOPS over five parts of the run are steady by SNIA's rule; none with too few intervals.
+    /// Whether the IOPS of five parts of the run are steady by the SNIA's rule; `None` with too few intervals.
     pub steady: Option<bool>,
-    /// I/Os that failed or never came back.
+    /// Number of I/Os that failed or never completed.
     pub failed: u64,
-    /// Why the result is of a part of the run only.
+    /// Why the result covers only a part of the run.
     pub partial: Option<&'static str>,
-    /// What others measured.
+    /// Published measurements of the same test.
     pub published: Vec<PublishedReport>,
-    /// All of it.
+    /// The complete result.
     #[serde(skip)]
     pub result: JobResult,
 }
 
-/// A percentile in a row of a run.
+/// A percentile in a table row of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LatencyCell {
-    /// Value; none where it is withheld.
+    /// The value in nanoseconds; `None` if it is withheld.
     pub value: Option<u64>,
-    /// Lower end of its interval.
+    /// Lower end of the interval in nanoseconds.
     pub low: Option<u64>,
-    /// Upper end.
+    /// Upper end of the interval in nanoseconds.
     pub high: Option<u64>,
     /// Samples still needed for a value.
     pub needed_more: Option<u64>,
@@ -164,11 +166,11 @@ pub struct LatencyCell {
 /// A published measurement beside a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PublishedReport {
-    /// Drive.
+    /// The drive that was measured.
     pub drive: String,
-    /// Source.
+    /// Who measured, and where it was published.
     pub source: String,
-    /// The numbers were not looked up.
+    /// The numbers were written from memory and not looked up.
     pub from_memory: bool,
     /// Driver, settings, and the like.
     pub note: Option<String>,
@@ -178,7 +180,7 @@ pub struct PublishedReport {
 }
 
 impl Outcome {
-    /// Of these verdicts.
+    /// The outcome over these verdicts.
     pub(super) fn of(verdicts: impl Iterator<Item = Verdict> + Clone) -> Self {
         if verdicts.clone().any(|verdict| verdict == Verdict::Fail) {
             return Self::Fail;
@@ -187,7 +189,7 @@ impl Outcome {
         if all.peek().is_some() && all.all(|verdict| verdict == Verdict::Pass) { Self::Pass } else { Self::NotShown }
     }
 
-    /// For people.
+    /// The outcome as a sentence for people.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The part of a result that a promise is about.
+//! Selects the part of a result that a promise is about.
 
 use super::measure::Op;
 use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies};
@@ -7,7 +7,7 @@ use forebay_block::OpKind;
 use hdrhistogram::Histogram;
 
 impl Op {
-    /// Whether figures of this include such I/Os.
+    /// Whether figures of these operations count I/Os of this kind.
     #[must_use]
     pub fn takes(self, kind: OpKind) -> bool {
         match kind {
@@ -22,24 +22,24 @@ fn kinds(result: &JobResult, op: Op) -> impl Iterator<Item = &KindResult> {
     result.kinds.iter().filter(move |found| op.takes(found.kind))
 }
 
-/// Total latencies.
+/// Total latencies of these operations.
 pub(super) fn latencies(result: &JobResult, op: Op) -> Latencies {
     let mut all = Latencies::new();
     kinds(result, op).for_each(|found| all.merge(&found.total));
     all
 }
 
-/// I/Os that rates are of.
+/// Number of I/Os to which rates refer.
 pub(super) fn rated_ios(result: &JobResult, op: Op) -> u64 {
     kinds(result, op).map(KindResult::rated_ios).sum()
 }
 
-/// Their bytes.
+/// Bytes of the I/Os to which rates refer.
 pub(super) fn rated_bytes(result: &JobResult, op: Op) -> u64 {
     kinds(result, op).map(KindResult::rated_bytes).sum()
 }
 
-/// The same by block of time; none where the blocks of the kinds do not cover the same times.
+/// Latencies by blocks of time; `None` if the blocks of the kinds do not cover the same times.
 pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
     let parts: Vec<&Blocks> = kinds(result, op).map(|found| &found.blocks).collect();
     let (first, others) = parts.split_first()?;
@@ -50,7 +50,7 @@ pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
     if !others.iter().all(alike) {
         return None;
     }
-    // Room for one more than there are, so that none are merged.
+    // Room for one block more than there are, so that none are merged.
     let mut together = Blocks::new(first.len() + 2);
     let mut histogram: Histogram<u64> = Latencies::new().histogram;
     let mut sides: Vec<_> = parts.iter().map(|blocks| blocks.iter()).collect();
@@ -66,7 +66,7 @@ pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
     Some(together)
 }
 
-/// I/Os of each whole interval, in order; or bytes.
+/// I/Os, or bytes, of each complete interval in order.
 pub(super) fn counts(result: &JobResult, op: Op, bytes: bool) -> Vec<u64> {
     result.counts(|row| count_of(row, op, bytes))
 }

@@ -1,4 +1,4 @@
-//! A spec sheet, read and checked.
+//! A spec sheet after it was read and checked.
 
 use super::measure::{Bound, Measure, Op};
 use crate::job::model::Job;
@@ -6,15 +6,15 @@ use crate::job::model::Job;
 /// A spec sheet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// File or built-in name it came from.
+    /// File or built-in name of the sheet.
     pub name: String,
-    /// What it is of.
+    /// The drive that it describes.
     pub drive: Drive,
     /// What is done to the drive before it is measured, in order.
     pub conditions: Vec<Condition>,
-    /// What is promised. May be empty: a sheet for one's own numbers.
+    /// The promises; may be empty, for a sheet with one's own numbers.
     pub promises: Vec<Promise>,
-    /// What others measured.
+    /// Published measurements.
     pub rows: Vec<PublishedRow>,
 }
 
@@ -36,32 +36,32 @@ pub struct Drive {
 pub struct Promise {
     /// Name, different from those of all others.
     pub name: String,
-    /// Who says so, and where.
+    /// Who promises it, and where.
     pub source: String,
     /// The number was written down from memory and not looked up: it is worth less.
     pub from_memory: bool,
-    /// What the source leaves open, or other words.
+    /// What the source leaves open or words differently.
     pub note: Option<String>,
-    /// What is run.
+    /// The job that is run.
     pub job: Job,
-    /// The sheet says when the job ends; otherwise the options do.
+    /// Whether the sheet says when the job ends; otherwise the options do.
     pub own_end: bool,
-    /// Figure.
+    /// The figure that is promised.
     pub measure: Measure,
-    /// Of which operations.
+    /// The operations that the figure counts.
     pub op: Op,
-    /// The bound.
+    /// The promised bound.
     pub bound: Bound,
 }
 
-/// Something done to the drive first.
+/// A step that brings the drive into a known state before the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// Name.
     pub name: String,
-    /// What is run.
+    /// The job that is run.
     pub job: Job,
-    /// When.
+    /// When it is made.
     pub before: Before,
 }
 
@@ -77,21 +77,21 @@ pub enum Before {
 /// A published measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedRow {
-    /// Of which drive.
+    /// The drive that was measured.
     pub drive: String,
     /// Who measured, and where it is published.
     pub source: String,
-    /// Written down from memory.
+    /// The numbers were written from memory and not looked up.
     pub from_memory: bool,
     /// Driver, settings and the like.
     pub note: Option<String>,
-    /// What was run.
+    /// The job that was run.
     pub job: Job,
     /// The figures.
     pub figures: PublishedFigures,
 }
 
-/// Figures of a published measurement, as far as they were published. Latencies in nanoseconds.
+/// Figures of a published measurement; `None` where not published. Latencies are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PublishedFigures {
     /// Bytes a second.

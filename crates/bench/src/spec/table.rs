@@ -1,15 +1,15 @@
-//! A report for people, in the form of the published tables: promised beside measured, then the whole latency row of
-//! each run with what others measured below it.
+//! A report for people, in the form of the published tables: promised values beside measured ones, then the latency row
+//! of each run with published measurements below it.
 
 use super::report::{CheckReport, LatencyCell, PromiseReport, PublishedReport, RunReport};
 use super::verdict::Verdict;
 use super::words;
 use crate::output::table::Table;
 
-/// A part of a report, without a line end at its end.
+/// A part of a report; it does not end with a newline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Lines.
+    /// Lines of text.
     Text(String),
     /// A table.
     Table(Table),
@@ -61,7 +61,7 @@ pub fn parts(report: &CheckReport) -> Vec<Part> {
     parts
 }
 
-/// How many promises passed by a part of what they are about.
+/// A sentence on how many promises passed on less than what they are about.
 fn of_parts(report: &CheckReport) -> String {
     let passed = || report.promises.iter().filter(|promise| promise.verdict == Verdict::Pass);
     let unwritten = passed().filter(|promise| promise.of_part.is_some()).count();
@@ -95,7 +95,7 @@ fn promises(report: &CheckReport) -> Table {
     table
 }
 
-/// Why a verdict is no pass, and where the promises come from.
+/// Why verdicts are no pass, and where the promises come from.
 fn reasons(report: &CheckReport) -> String {
     let mut lines: Vec<String> = report
         .promises

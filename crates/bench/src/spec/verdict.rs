@@ -4,7 +4,7 @@ use super::figure::Figure;
 use super::measure::Bound;
 use serde::Serialize;
 
-/// More samples than this are no advice.
+/// Above this many samples no number is given.
 const NEEDED_MAX: f64 = 1e15;
 
 /// A verdict.
@@ -15,14 +15,14 @@ pub enum Verdict {
     Pass,
     /// The whole interval breaks it, or I/Os failed.
     Fail,
-    /// The interval is open on the promise's side, or holds the promise: more samples would tell.
+    /// The interval is open on the promise's side, or contains the bound: more samples would decide.
     TooFewSamples,
-    /// The run was not made: that is no pass.
+    /// The run was not made, which is no pass.
     NotRun,
 }
 
 impl Verdict {
-    /// For people.
+    /// The verdict for people.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -34,22 +34,22 @@ impl Verdict {
     }
 }
 
-/// A verdict, and what is missing for another.
+/// A verdict, and what is missing for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// Both sides are bounded and the promise lies between them.
+    /// Both ends are bounded and the promised value lies between them.
     pub undecided: bool,
-    /// Samples still needed, where that can be said. Where undecided it is an estimate: the interval shrinks with the
-    /// square root of the samples, and the value may move.
+    /// Samples still needed, where that can be said. If undecided it is an estimate: the interval shrinks with the square root of the
+    /// samples, and the value may move.
     pub needed_more: Option<u64>,
 }
 
 /// Judges a figure.
 ///
-/// Pass: the end of the interval on the bad side keeps the bound. Fail: the end on the good side breaks it. Neither, or
-/// that end open: too few samples. A value alone decides nothing.
+/// Pass: the end of the interval on the bad side keeps the bound. Fail: the end on the good side breaks it. Otherwise, or if that end is
+/// open: too few samples. The value alone decides nothing.
 #[must_use]
 pub fn judge(bound: Bound, figure: &Figure) -> Judgement {
     let (bad, good) = match bound {
@@ -68,7 +68,7 @@ pub fn judge(bound: Bound, figure: &Figure) -> Judgement {
     Judgement { verdict: Verdict::TooFewSamples, undecided, needed_more }
 }
 
-/// Samples until the interval, shrinking around the value, no longer holds the promise.
+/// Samples until the interval, shrinking around the value, no longer contains the bound.
 fn to_decide(bound: Bound, figure: &Figure, bad: Option<f64>, good: Option<f64>) -> Option<u64> {
     let value = figure.value?;
     let end = if bound.holds(value) { bad } else { good }?;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_follows_from_the_interval() {
-        // Half the distance to the end: four times the samples.
+        // Half the distance needs four times the samples.
         let found = judge(Bound::AtMost(10.5), &figure(10.0, Some(9.0), Some(11.0)));
         assert_eq!((found.undecided, found.needed_more), (true, Some(3000)));
         let found = judge(Bound::AtMost(9.5), &figure(10.0, Some(9.0), Some(12.0)));

@@ -8,19 +8,19 @@ use super::verdict::{Judgement, Verdict};
 use crate::run::JobResult;
 use crate::stats::mean::INTERVALS_MIN;
 
-/// Bytes as a maker counts them.
+/// Gigabytes of 10^9 bytes, as makers count.
 pub(super) fn gigabytes(bytes: u64) -> String {
     let gigabytes = bytes as f64 / 1e9;
     if gigabytes < 10.0 { format!("{gigabytes:.2}") } else { format!("{gigabytes:.0}") }
 }
 
-/// Seconds, finer where there are few.
+/// Seconds; with more decimals where there are few.
 pub(super) fn seconds(ns: u64) -> String {
     let seconds = ns as f64 / 1e9;
     if seconds < 10.0 { format!("{seconds:.2}") } else { format!("{seconds:.1}") }
 }
 
-/// Microseconds as the published tables have them.
+/// Microseconds, in the form of the published tables.
 pub(super) fn us(ns: f64) -> String {
     let us = ns / 1e3;
     if us < 1000.0 { format!("{us:.1}") } else { format!("{us:.0}") }
@@ -31,7 +31,7 @@ pub(super) fn iops(iops: f64) -> String {
     match iops {
         10_000.0.. => format!("{:.1}k", iops / 1e3),
         10.0.. => format!("{iops:.0}"),
-        // A promise of less than one must not look like one of none.
+        // A promise below 1 must not be printed as 0.
         _ => format!("{}", (iops * 100.0).round() / 100.0),
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn value(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Iops => format!("{} IOPS", iops(value)),
         Unit::BytesPerSecond => format!("{} MB/s", megabytes(value)),
-        // Finer than the tables of runs: an end must not look like the promise it breaks.
+        // Finer than the tables of runs: an end of the interval must not look equal to the bound that it breaks.
         Unit::Ns if value < 100_000.0 => format!("{:.2} us", value / 1e3),
         Unit::Ns => format!("{} us", us(value)),
     }
@@ -60,7 +60,7 @@ pub(super) fn promised(unit: Unit, bound: Bound) -> String {
     }
 }
 
-/// A verdict's reason.
+/// The reason for a verdict.
 pub(super) fn why(judgement: &Judgement, promise: &Promise, figure: &Figure, result: &JobResult) -> String {
     match judgement.verdict {
         Verdict::Pass => "the whole interval keeps the promise".to_owned(),

@@ -1,41 +1,41 @@
-//! What of a target was written by a check: a drive that has not been written once has a cache or spare space that is yet to
-//! end, and what it does before says little of what it keeps up.
+//! How much of a target a check has written. A drive that has not been written once still has a cache or spare space to use up, so its
+//! speed until then says little about its sustained speed.
 
 use super::words;
 use crate::job::model::{Job, Pattern};
 use crate::run::JobResult;
 use forebay_block::OpKind;
 
-/// Share of a region that must be written: random writes hit some blocks twice and others never, so that 95 % take three
-/// times its size.
+/// Share of a region that must be written. Random writes hit some blocks twice and others never, so it takes writes of three times the
+/// region's size to cover 95 %.
 const COVERED_MIN: f64 = 0.95;
-/// Times its size that must be written in random order before random writes are decided: sequential writes leave no holes
-/// in a drive's blocks that it had to collect.
+/// Random writes, as a multiple of the region's size, that must be made before random writes are decided: sequential writes leave no
+/// invalid blocks that the drive would have to collect.
 const RANDOM_TURNS_MIN: f64 = 0.95;
 
-/// A part of the target, up to the begin of the next.
+/// A part of the target, up to the beginning of the next part.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     begin: u64,
-    /// Share that was not written yet.
+    /// Share that has not been written yet.
     unwritten: f64,
-    /// Times its size that was written at random places.
+    /// Bytes written at random places, as a multiple of the part's size.
     random_turns: f64,
 }
 
-/// What a run wrote of its region, at least.
+/// Lower bounds of what a run wrote of its region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Covered {
-    /// Share that was written in order, from the region's begin on.
+    /// Share that was written sequentially, from the region's beginning on.
     in_order: f64,
-    /// Share that was written, wherever another run wrote.
+    /// Share that was written independently of what other runs wrote.
     anywhere: f64,
-    /// Times the region's size that was written at random places.
+    /// Bytes written at random places, as a multiple of the region's size.
     random_turns: f64,
 }
 
 impl Covered {
-    /// By writes of so many times the region's size. Of places that are not equally likely nothing is said.
+    /// The effect of writes of `turns` times the region's size. Patterns that prefer some places count as nothing.
     fn by(pattern: &Pattern, turns: f64, threads: u32) -> Self {
         let by_chance = |turns: f64| Self { anywhere: 1.0 - (-turns).exp(), random_turns: turns, ..Self::default() };
         match pattern {
@@ -43,7 +43,7 @@ impl Covered {
                 let walks = if *per_thread { 1 } else { threads.max(1) };
                 Self { in_order: (turns / f64::from(walks)).min(1.0), ..Self::default() }
             }
-            // Each thread has an order of its own.
+            // With several threads, each has an order of its own, which is no better than random.
             Pattern::Shuffled if threads == 1 => Self { anywhere: turns.min(1.0), ..by_chance(turns) },
             Pattern::Shuffled | Pattern::Random { .. } => by_chance(turns),
             Pattern::MixedSequential { random_percent } => by_chance(turns * f64::from(*random_percent) / 100.0),
@@ -55,7 +55,7 @@ impl Covered {
 /// What was written so far.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    /// In order; the first begins with the target.
+    /// The parts in order; the first begins at offset 0.
     parts: Vec<Part>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Written {
 }
 
 impl Written {
-    /// Makes a part begin there; which it is.
+    /// Makes a part begin at `at`; returns its index.
     fn split(&mut self, at: u64) -> usize {
         let next = self.parts.partition_point(|part| part.begin < at);
         if self.parts.get(next).is_none_or(|part| part.begin != at) {
@@ -76,7 +76,7 @@ impl Written {
         next
     }
 
-    /// Adds what a run wrote, and what it trimmed.
+    /// Adds what a run wrote and trimmed.
     pub fn add(&mut self, result: &JobResult) {
         let Ok((from, len)) = result.job.region.resolve(result.target_bytes, 1) else { return };
         let turns = |bytes: u64| bytes as f64 / len.max(1) as f64;
@@ -86,18 +86,18 @@ impl Written {
         self.cover((from, len), covered, trimmed);
     }
 
-    /// A region was covered so, and so many times its size was trimmed.
+    /// Marks a region as covered; `trimmed` is the multiple of its size that was trimmed.
     fn cover(&mut self, (from, len): (u64, u64), covered: Covered, trimmed: f64) {
         let (first, end) = (self.split(from), self.split(from + len));
         for part in &mut self.parts[first..end] {
             part.unwritten += (1.0 - part.unwritten) * trimmed.min(1.0);
-            // What is written in order begins where the last run in order began: it may be the same once more.
+            // A sequential run begins where the last one began, so it may have written the same part once more.
             part.unwritten = (part.unwritten * (1.0 - covered.anywhere)).min(1.0 - covered.in_order);
             part.random_turns += covered.random_turns;
         }
     }
 
-    /// Of the job's region the share that was written, and how many times its size was written at random places.
+    /// For the job's region: the share that was written, and the multiple of its size that was written at random places.
     fn of(&self, job: &Job, target_bytes: u64) -> Option<(f64, f64)> {
         let (from, len) = job.region.resolve(target_bytes, 1).ok()?;
         let mut parts = self.clone();
@@ -111,14 +111,14 @@ impl Written {
         Some((written, random))
     }
 
-    /// Share of the job's region that was written; none where it does not write, or its region is not on the target.
+    /// Share of the job's region that was written; `None` if the job does not write, or its region is not on the target.
     pub fn share(&self, job: &Job, target_bytes: u64) -> Option<f64> {
         let writes = job.mix.kinds().any(is_write);
         self.of(job, target_bytes).filter(|_| writes).map(|(share, _)| share)
     }
 
-    /// Why what the job showed so far may not be what it will show: it writes, and its region has not been written once,
-    /// or not at random places where it writes there. None where nothing speaks against it.
+    /// Why the job may still slow down: it writes, and its region has not been written once, or not at random places although it writes
+    /// there. `None` if there is no such reason.
     pub fn lacks(&self, result: &JobResult) -> Option<String> {
         let (job, target_bytes) = (&result.job, result.target_bytes);
         let share = self.share(job, target_bytes)?;
@@ -154,7 +154,7 @@ fn bytes_of(result: &JobResult, wanted: impl Fn(OpKind) -> bool) -> u64 {
 mod tests {
     use super::*;
 
-    /// Runs in order were counted as if they wrote places that have nothing to do with each other, and favoured places as if all were equally likely.
+    /// Sequential runs were counted as if each wrote independent places, and preferred places as if all were equally likely.
     #[test]
     fn regression_what_is_written_is_no_more_than_it_was() {
         let sequential = Pattern::Sequential { per_thread: true };

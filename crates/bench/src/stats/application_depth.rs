@@ -1,28 +1,28 @@
-//! A device's figures at the depths an application really uses.
+//! A device's figures at the queue depths that an application really uses.
 //!
-//! Between measured depths throughput and latency are interpolated linearly in the logarithms of both axes: both then
-//! follow a power of the depth, throughput times latency over depth stays what it is at the measured rows (Little's
-//! law), and the slope 1 of an unsaturated device is met exactly.
+//! Between measured depths, throughput and latency are interpolated linearly in the logarithms of both axes. Both then follow a power of
+//! the depth; throughput times latency over depth stays consistent with the measured rows (Little's law); and the slope 1 of an unsaturated
+//! device is met exactly.
 
 use super::saturation::{Curve, Point};
 
 /// Most depths of a histogram.
 pub const DEPTHS_MAX: usize = 65_536;
 
-/// What to do with depths beyond the curve's ends.
+/// How to treat depths beyond the ends of the curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
     /// Refuse them.
     Refuse,
-    /// Take the nearest end, and say what share of I/Os that was ([`Score::clamped_share`]).
+    /// Use the nearest end, and report the share of I/Os at such depths ([`Score::clamped_share`]).
     Clamp,
 }
 
-/// An application's use of a device.
+/// A device's score for an application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// I/Os a second: the harmonic mean of the throughput at each depth, weighted by I/Os, which is the number of I/Os over
-    /// the time they take when each depth's are served at that depth's rate.
+    /// I/Os a second: the harmonic mean of the throughput at each depth, weighted by I/Os. This is the number of I/Os over the time that
+    /// they take if those of each depth are served at that depth's rate.
     pub iops: f64,
     /// Mean latency over I/Os, in ns.
     pub mean_latency_ns: f64,
@@ -30,13 +30,13 @@ pub struct Score {
     pub mean_depth: f64,
     /// Share of I/Os at depths that were interpolated, 0 to 1.
     pub interpolated_share: f64,
-    /// Share of I/Os at depths beyond the curve, taken at its nearest end, 0 to 1.
+    /// Share of I/Os at depths beyond the curve, for which the nearest end was used, 0 to 1.
     pub clamped_share: f64,
-    /// What each depth contributes, by depth.
+    /// The contribution of each depth, ascending.
     pub rows: Vec<Row>,
 }
 
-/// One depth of an application.
+/// One depth that the application uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Share of the I/Os, 0 to 1.
@@ -58,15 +58,15 @@ pub enum Source {
     Clamped,
 }
 
-/// Why there is no score.
+/// Why a score cannot be computed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DepthError {
-    /// No weights, too many, or all 0.
+    /// No weights, too many, or all are 0.
     #[error(
         "the queue-depth histogram has no I/Os or more than {DEPTHS_MAX} depths: give depth and share of I/Os for each"
     )]
     Empty,
-    /// A weight or depth that cannot be.
+    /// An impossible weight or depth.
     #[error("queue depth {depth} with a share of {share}: depths begin at 1, shares are 0 or more")]
     Impossible {
         /// Depth.
@@ -74,10 +74,10 @@ pub enum DepthError {
         /// Its share.
         share: f64,
     },
-    /// A depth twice.
+    /// A depth appears twice.
     #[error("queue depth {0} appears twice in the histogram: add its shares up")]
     Twice(u32),
-    /// A depth the curve does not reach.
+    /// A depth beyond the curve.
     #[error(
         "the application uses queue depth {depth}, the device was measured from {lowest} to {highest}: measure it there, or \
          ask for the nearest end to be taken"
@@ -92,19 +92,19 @@ pub enum DepthError {
     },
 }
 
-/// Whether a histogram says something, before there is a curve to weigh by it.
+/// Checks a histogram before there is a curve to use it with.
 ///
 /// # Errors
-/// [`DepthError`]: an unusable histogram.
+/// [`DepthError`]: the histogram cannot be used.
 pub fn check(histogram: &[(u32, f64)]) -> Result<(), DepthError> {
     weights(histogram).map(drop)
 }
 
-/// Weights `curve` by `histogram`: (depth, I/Os issued at that depth or their share, in any unit). A depth counts the I/O
+/// Weights `curve` by `histogram`, which has depths and the number or share (in any unit) of I/Os issued at each. A depth includes the I/O
 /// itself.
 ///
 /// # Errors
-/// [`DepthError`]: an unusable histogram, or a depth beyond the curve with [`Beyond::Refuse`].
+/// [`DepthError`]: the histogram cannot be used, or has a depth beyond the curve with [`Beyond::Refuse`].
 pub fn score(curve: &Curve, histogram: &[(u32, f64)], beyond: Beyond) -> Result<Score, DepthError> {
     let weights = weights(histogram)?;
     let total: f64 = weights.iter().map(|weight| weight.1).sum();
@@ -127,7 +127,7 @@ pub fn score(curve: &Curve, histogram: &[(u32, f64)], beyond: Beyond) -> Result<
     })
 }
 
-/// The depths that occur, ascending, with their shares in the histogram's unit; the sum is above 0.
+/// The depths that occur, ascending, with their weights; the sum is above 0.
 fn weights(histogram: &[(u32, f64)]) -> Result<Vec<(u32, f64)>, DepthError> {
     if histogram.len() > DEPTHS_MAX {
         return Err(DepthError::Empty);

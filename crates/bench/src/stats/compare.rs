@@ -1,9 +1,9 @@
-//! Interleaved comparison of two targets or settings, A and B: each round measures both, and only the ratio within a
-//! round counts, so that what drifts from round to round (temperature, fill, neighbours) cancels.
+//! Interleaved comparison of two targets or settings, A and B. Each round measures both, and only the ratio within a round counts, so that
+//! drift between rounds (temperature, fill, neighbours) cancels.
 //!
-//! The reported interval is Student's on the logarithms of the ratios: it keeps its promise from three rounds on when
-//! the logs are about normal, as ratios of means of many I/Os are. The bootstrap beside it assumes no shape, but with
-//! n rounds it cannot look beyond the smallest and largest ratio, and is too narrow below some ten rounds.
+//! The reported interval is Student's for the logarithms of the ratios. It is reliable from three rounds on if the logarithms are about
+//! normal, as ratios of means of many I/Os are. The bootstrap interval beside it assumes no distribution, but with n rounds it cannot
+//! extend beyond the smallest and largest ratio, and is too narrow below about ten rounds.
 
 use super::clustering::{RESAMPLES, bounds_of};
 use super::confidence::Interval;
@@ -13,16 +13,16 @@ use forebay_block::Random;
 /// Fewest rounds that are judged.
 pub const ROUNDS_MIN: usize = 3;
 
-/// The factor that somebody wants to know of, where none is given.
+/// Default of the ratio that is to be detected.
 pub const DIFFERENCE: f64 = 1.05;
 
-/// Resamples that lie beyond both ends of an interval, and how many are made at most.
+/// Number of resamples that must lie beyond each end of an interval, and the most resamples that are made.
 const RESAMPLES_BEYOND: f64 = 10.0;
 const RESAMPLES_MAX: usize = 100_000;
-/// Most rounds that are asked for.
+/// Most rounds that are recommended.
 pub const ROUNDS_ASKED: usize = 100_000;
 
-/// Relative width of a bucket of a histogram with three digits, at most.
+/// Largest relative width of a bucket in a histogram with three digits.
 pub const HISTOGRAM_RESOLUTION: f64 = 1.0 / 1024.0;
 
 /// What is compared.
@@ -30,7 +30,7 @@ pub const HISTOGRAM_RESOLUTION: f64 = 1.0 / 1024.0;
 pub struct Metric {
     /// Which way is better.
     pub better: Better,
-    /// Relative step in which the values are read, 0 where they are exact. A difference within it is none.
+    /// Relative precision of the values, 0 if they are exact. A smaller difference counts as none.
     pub resolution: f64,
 }
 
@@ -46,36 +46,36 @@ pub enum Better {
 impl Metric {
     /// Operations or bytes a second.
     pub const THROUGHPUT: Self = Self { better: Better::Higher, resolution: 0.0 };
-    /// Mean latency, from sums.
+    /// Mean latency, computed from exact sums.
     pub const MEAN_LATENCY: Self = Self { better: Better::Lower, resolution: 0.0 };
     /// A percentile of latency, from a histogram with three digits.
     pub const PERCENTILE: Self = Self { better: Better::Lower, resolution: HISTOGRAM_RESOLUTION };
 }
 
-/// What a comparison shows.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A is better by more than chance.
     AFaster,
     /// B is better by more than chance.
     BFaster,
-    /// The interval of the ratio holds 1. That is not equality: see [`Comparison::would_show`].
+    /// The interval of the ratio contains 1. That does not show equality; see [`Comparison::would_show`].
     NoDifferenceShown,
 }
 
-/// By what a comparison is judged.
+/// The terms by which a comparison is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// Chance that the interval misses. Where several figures are judged together it is the error allowed to all of them
-    /// over their number (Bonferroni): then all intervals hold together as often as promised.
+    /// Chance that the interval misses. If several figures are judged together, this is the error allowed for all of them divided by their
+    /// number (Bonferroni); then all intervals hold together as often as promised.
     pub error: f64,
-    /// The factor that somebody wants to know of, such as [`DIFFERENCE`].
+    /// The ratio that is to be detected, such as [`DIFFERENCE`].
     pub difference: f64,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
 
-/// A comparison's result. Ratios are B over A.
+/// The result of a comparison. Ratios are B over A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// Rounds.
@@ -86,38 +86,38 @@ pub struct Comparison {
     pub b: f64,
     /// Geometric mean of the rounds' ratios.
     pub ratio: f64,
-    /// Interval of the ratio, the one the verdict follows from: Student's on logarithms, widened by the resolution.
+    /// Interval of the ratio that decides the verdict: Student's on logarithms, widened by the resolution.
     pub interval: Interval,
-    /// Interval of the ratio by resampling rounds, for comparison.
+    /// Interval of the ratio by resampling rounds, as a cross-check.
     pub bootstrap: Interval,
     /// Verdict.
     pub verdict: Verdict,
-    /// How many times the better one is better than the other: at least 1.
+    /// Factor by which the better side is better: at least 1.
     pub factor: f64,
-    /// The smallest factor that this many rounds of this variation would have shown as a difference.
+    /// The smallest factor that this number of rounds with this variation would have shown as a difference.
     pub would_show: f64,
-    /// Rounds of this variation that would show a difference by [`Terms::difference`]; none where more than
-    /// [`ROUNDS_ASKED`] would not, or where it is within the resolution.
+    /// Rounds with this variation that would show a difference of [`Terms::difference`]; `None` if more than [`ROUNDS_ASKED`] would be
+    /// needed, or if it lies within the resolution.
     pub rounds_needed: Option<usize>,
     /// Run-to-run variation (coefficient of variation) of A, and of B.
     pub variation: (f64, f64),
 }
 
-/// Why nothing was compared.
+/// Why a comparison is not possible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompareError {
-    /// Too few rounds for an interval worth the name.
+    /// Too few rounds for a useful interval.
     #[error("too few rounds: {have} of A and B each, needs {ROUNDS_MIN} or more")]
     TooFewRounds {
         /// Rounds given.
         have: usize,
     },
-    /// A value without a ratio.
+    /// A value that is not positive and finite, so that there is no ratio.
     #[error(
         "round {round}: {a} for A and {b} for B have no ratio: look why that run has no result and leave the round out"
     )]
     NoRatio {
-        /// Round, from 1.
+        /// Number of the round, from 1.
         round: usize,
         /// Value of A.
         a: f64,
@@ -126,10 +126,10 @@ pub enum CompareError {
     },
 }
 
-/// Compares rounds of (A, B).
+/// Compares rounds of (value of A, value of B).
 ///
 /// # Errors
-/// Fewer than [`ROUNDS_MIN`] rounds; a value that is not positive and finite.
+/// Fewer than [`ROUNDS_MIN`] rounds, or a value that is not positive and finite.
 pub fn compare(rounds: &[(f64, f64)], metric: Metric, terms: Terms) -> Result<Comparison, CompareError> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
     if let Some(at) = rounds.iter().position(|(a, b)| !usable(*a) || !usable(*b)) {
@@ -171,7 +171,7 @@ pub fn compare(rounds: &[(f64, f64)], metric: Metric, terms: Terms) -> Result<Co
     })
 }
 
-/// The interval narrows with each round more: the first number at which it is narrow enough.
+/// The first number of rounds at which the interval is narrow enough; it narrows with each round.
 fn rounds_needed(deviation: f64, step: f64, terms: Terms) -> Option<usize> {
     let shows = |rounds: usize| t_half(deviation, rounds, terms.error) + step <= terms.difference.ln();
     if !shows(ROUNDS_ASKED) {
@@ -187,7 +187,7 @@ fn rounds_needed(deviation: f64, step: f64, terms: Terms) -> Option<usize> {
 
 fn bootstrap(logs: &[f64], terms: Terms) -> Option<Interval> {
     let mut random = Random::new(terms.seed);
-    // A small chance to miss lies between few resamples: there must be some beyond it.
+    // For a small error only few resamples lie beyond the interval's ends; there must be enough of them.
     let resamples = ((RESAMPLES_BEYOND / terms.error).ceil() as usize).clamp(RESAMPLES, RESAMPLES_MAX);
     let mut means: Vec<f64> = (0..resamples)
         .map(|_| (0..logs.len()).map(|_| logs[random.index(logs.len())]).sum::<f64>() / logs.len() as f64)
@@ -205,7 +205,7 @@ mod tests {
         let mut noise = || 1.0 + 0.02 * ((0..12).map(|_| random.below(1000) as f64 / 1000.0).sum::<f64>() - 6.0);
         (0..rounds)
             .map(|round| {
-                // A drift of half that both share, and noise of 2 % of their own.
+                // A drift that both sides share, and 2 % of noise for each.
                 let drift = 1000.0 * (1.0 + 0.1 * round as f64);
                 (drift * noise(), drift * ratio * noise())
             })
@@ -299,7 +299,7 @@ mod tests {
         let logs = few.would_show.ln() / t_half(1.0, 5, 0.05);
         assert!(t_half(logs, needed, 0.05) <= 1.05_f64.ln() + 1e-12);
         assert!(needed == 3 || t_half(logs, needed - 1, 0.05) > 1.05_f64.ln());
-        // A bucket's width is never shown, however often it is measured.
+        // A difference within a bucket's width is never shown, however many rounds are measured.
         let fine = Terms { difference: 1.0005, ..TERMS };
         assert_eq!(compare(&[(1024.0, 1025.0); 5], Metric::PERCENTILE, fine).unwrap().rounds_needed, None);
     }
@@ -317,7 +317,8 @@ mod tests {
                 })
                 .count()
         };
-        // Seven figures at 5 % each: 30 % claim something. 20 expected of 400 at a seventh of that, standard deviation 4.4.
+        // Seven figures at 5 % each: 30 % of the comparisons claim something. At a seventh of that, 20 of 400 are expected, standard
+        // deviation 4.4.
         assert!(claims(7, 0.05, &mut random) > 80);
         let together = claims(7, 0.05 / 7.0, &mut random);
         assert!(together <= 33, "{together}");

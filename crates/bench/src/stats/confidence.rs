@@ -1,4 +1,4 @@
-//! How sure an interval is, and the interval.
+//! Confidence levels, and confidence intervals.
 
 /// Confidence of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,20 +14,20 @@ impl Default for Confidence {
 }
 
 impl Confidence {
-    /// 95 %, the customary one.
+    /// 95 %, the usual one.
     pub const P95: Self = Self { error_ppm: 50_000 };
     /// 99 %.
     pub const P99: Self = Self { error_ppm: 10_000 };
 
-    /// What is left of it where `others` are intervals of the same figure, any of which may decide: all together miss no
-    /// more often than this one alone would (Bonferroni). At least a millionth is left.
+    /// The confidence that is left if `others` are intervals of the same figure, any of which may decide: together they miss no more often
+    /// than this one alone (Bonferroni). At least a millionth of error is left.
     #[must_use]
     pub fn beside(self, others: impl IntoIterator<Item = Self>) -> Self {
         let spent = others.into_iter().fold(0_u32, |sum, other| sum.saturating_add(other.error_ppm));
         Self { error_ppm: self.error_ppm.saturating_sub(spent).max(1) }
     }
 
-    /// That with a part of its error, one in so many.
+    /// The confidence whose error is 1/`one_in` of this one's.
     #[must_use]
     pub fn share(self, one_in: u32) -> Self {
         Self { error_ppm: (self.error_ppm / one_in.max(1)).max(1) }
@@ -39,14 +39,14 @@ impl Confidence {
         f64::from(self.error_ppm) / 1e6
     }
 
-    /// In whole percent, such as 95.
+    /// The confidence in whole percent, rounded down, such as 95.
     #[must_use]
     pub fn percent(self) -> u32 {
         100 - self.error_ppm.div_ceil(10_000).min(100)
     }
 }
 
-/// A range that holds the truth with the confidence asked; both ends belong to it.
+/// A range that contains the true value with the given confidence; both ends belong to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -56,7 +56,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies within.
+    /// Whether `value` lies within the interval.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

@@ -1,4 +1,4 @@
-//! Known truth: intervals must cover it as often as they promise.
+//! Intervals for known distributions must contain the true value as often as they promise.
 
 use super::clustering::{Blocks, bootstrap_percentile, mean_interval, sum_of_middles_ns};
 use super::confidence::Confidence;
@@ -18,12 +18,12 @@ fn share(text: &str) -> Share {
     }
 }
 
-/// Above 0, below 1.
+/// A random number above 0 and below 1.
 fn uniform(random: &mut Random) -> f64 {
     ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// A histogram small enough to be read thousands of times: up to a second in steps of three digits.
+/// A histogram that is small enough to be read thousands of times: up to a second, three digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(1_000_000_000, 3).unwrap()
 }
@@ -34,13 +34,13 @@ fn covers(estimate: &PercentileEstimate, truth: u64) -> bool {
     low.is_none_or(|low| low <= truth) && high.is_none_or(|high| truth <= high)
 }
 
-/// Latency at each share of a distribution, in ns.
+/// The latency at a share of a distribution, in ns.
 type Quantile = fn(f64) -> u64;
 
 const SHAPES: [(&str, Quantile); 3] = [
     ("two-point", |p| if p <= 0.995 { 10_000 } else { 5_000_000 }),
     ("exponential", |p| (-(1.0 - p).ln() * 100_000.0).round() as u64 + 1),
-    // Pareto, exponent 1.2: no variance.
+    // Pareto with exponent 1.2, which has no variance.
     ("heavy tail", |p| ((1.0 - p).powf(-1.0 / 1.2) * 8_000.0).round().min(9e8) as u64),
 ];
 
@@ -49,7 +49,7 @@ fn independent_samples_are_covered_as_promised() {
     let mut random = Random::new(31);
     let mut histogram = histogram();
     for (shape, quantile) in SHAPES {
-        // p99.9 once in its open stretch (2,995 to 3,689) and once with both bounds.
+        // p99.9 once with one bound (2,995 to 3,689 samples) and once with both.
         for (samples, rounds) in [(3_200, 400), (5_000, 400)] {
             let levels = ["50", "99", "99.9"];
             let mut covered = [0; 3];
@@ -64,7 +64,7 @@ fn independent_samples_are_covered_as_promised() {
                     covered[at] += u32::from(covers(&estimate, quantile(share(text).fraction())));
                 }
             }
-            // 95 % of 400 less three standard deviations of 4.4.
+            // 95 % of 400, less three standard deviations of 4.4.
             for (text, covered) in levels.iter().zip(covered) {
                 assert!(covered >= 367, "{shape}, p{text} of {samples}: {covered} of {rounds}");
             }
@@ -88,19 +88,19 @@ fn ninety_nine_percent_is_kept_too() {
     assert!(covered >= 587, "{covered}");
 }
 
-/// I/Os of which most are exponential around 100 us; stalls begin at random and slow `length` I/Os in a row to 1 ms and an
-/// exponential of 1 ms, so that `slow` of all are slow in the long run.
+/// I/Os whose latencies are mostly exponential around 100 us. Stalls begin at random; each slows `length` consecutive I/Os to 1 ms plus an
+/// exponential of 1 ms. In the long run a share of `slow` is slow.
 struct Stalling {
     begin: f64,
     length: u32,
     left: u32,
-    /// What a stall adds, the same for all its I/Os.
+    /// Addition of a stall, the same for all its I/Os.
     severity: f64,
 }
 
 impl Stalling {
     fn new(slow: f64, length: u32) -> Self {
-        // Of each cycle of 1 / begin quick I/Os and `length` slow ones, `slow` are slow.
+        // A cycle has 1 / begin quick I/Os and `length` slow ones; a share of `slow` is slow.
         Self { begin: slow / (1.0 - slow) / f64::from(length), length, left: 0, severity: 0.0 }
     }
 
@@ -119,7 +119,7 @@ impl Stalling {
 
 #[test]
 fn clustered_stalls_are_covered_where_the_naive_interval_fails() {
-    // 3 % of the I/Os are slow, by twenties: some 54 stalls a run; p99 is the value that a third of the slow ones exceed.
+    // 3 % of the I/Os are slow, in groups of twenty: about 54 stalls a run. p99 is the value that a third of the slow ones exceed.
     let truth = 1_000_000 + (3.0_f64.ln() * 1_000_000.0) as u64;
     let mut random = Random::new(33);
     let (rounds, samples_per_block) = (100, 600);
@@ -176,12 +176,12 @@ fn independent_samples_keep_their_interval_with_blocks() {
         widened += u32::from(estimate.effective_samples.is_some());
     }
     assert!(covered >= 107, "{covered} of {rounds}");
-    // 1 % each of two nearly equal tests.
+    // 1 % for each of two nearly equal tests.
     assert!(widened <= 6, "{widened} of {rounds}");
 }
 
-/// A target that is ten times slower in episodes of 40 ms, asked by a closed loop (or every 100 us) for four seconds. They come at random, or as
-/// even as garbage collection under a steady load: the parts of a run even each other out then.
+/// A target that is ten times slower in episodes of 40 ms, under a closed loop (or one I/O every 100 us) for four seconds. Episodes come at
+/// random, or evenly, like garbage collection under a steady load; then the parts of a run even each other out.
 #[derive(Clone, Copy, Debug)]
 struct Episodes {
     a_second: f64,
@@ -190,10 +190,10 @@ struct Episodes {
 }
 
 impl Episodes {
-    /// Calls with the seconds and the latency of each I/O.
+    /// Calls `each` with the time in seconds and the latency of each I/O.
     fn run(self, seconds: f64, random: &mut Random, mut each: impl FnMut(f64, u64)) {
         let exponential = |mean: f64, random: &mut Random| -uniform(random).ln() * mean;
-        // Half to one and a half of the mean, where they are even; a run begins anywhere.
+        // If even, gaps are half to one and a half of the mean; a run begins anywhere in a gap.
         let gap = |random: &mut Random| match self.is_even {
             true => (0.5 + uniform(random)) / self.a_second,
             false => exponential(1.0 / self.a_second, random),
@@ -212,7 +212,7 @@ impl Episodes {
     }
 }
 
-/// How many of so many runs of four seconds, in blocks of a fortieth, held the truth: of p99, mean and rate.
+/// How many of `rounds` runs of four seconds, in forty blocks, have intervals that contain the true p99, mean and rate.
 fn coverage(episodes: Episodes, rounds: u64, seed: u64) -> [(&'static str, u64); 3] {
     let mut random = Random::new(seed);
     let mut whole = histogram();
@@ -241,7 +241,7 @@ fn coverage(episodes: Episodes, rounds: u64, seed: u64) -> [(&'static str, u64);
         of_mean += u64::from(mean_interval(&blocks, Confidence::P95).unwrap().holds(mean));
         let counts: Vec<u64> = blocks.iter().map(|block| block.samples()).collect();
         let found = throughput(&counts, 100_000_000, Confidence::P95).unwrap().interval;
-        // An open loop's rate has no spread at all.
+        // The rate of an open loop has no spread.
         of_rate += u64::from(found.low <= rate + 1.0 && rate - 1.0 <= found.high);
     }
     [("p99", covered), ("mean", of_mean), ("rate", of_rate)]
@@ -258,8 +258,8 @@ const EVEN: [Episodes; 1] = [Episodes { a_second: 10.0, is_closed: true, is_even
 
 #[test]
 fn regression_few_bad_episodes_are_covered_as_promised() {
-    // As they were judged before, with as many degrees of freedom as blocks, 89 to 94 of a hundred held the truth; in blocks of
-    // a second, which are too few to be judged, 15 to 55.
+    // The earlier method, with as many degrees of freedom as blocks, covered the truth in 89 to 94 of a hundred; with blocks of a second,
+    // which are too few, in 15 to 55.
     let rounds = 400;
     for episodes in EPISODES {
         for (what, covered) in coverage(episodes, rounds, 35) {
@@ -286,7 +286,7 @@ fn coverage_is_what_is_promised_and_little_more() {
     let mut all = Vec::new();
     for episodes in EPISODES.into_iter().chain(EVEN) {
         for (what, covered) in coverage(episodes, rounds, 36) {
-            // An open loop's rate has no spread at all.
+            // The rate of an open loop has no spread.
             all.push((format!("{episodes:?}, {what}"), covered, what != "rate" || episodes.is_closed));
         }
     }
@@ -294,7 +294,7 @@ fn coverage_is_what_is_promised_and_little_more() {
     let mut parts: Vec<Histogram<u64>> = (0..40).map(|_| histogram()).collect();
     for (shape, quantile) in SHAPES {
         let truths = ["50", "90", "99"].map(|text| (text, quantile(share(text).fraction())));
-        // No interval covers the mean of what has no variance: the heavy tail has one there.
+        // No interval covers the mean of a distribution without variance, so the heavy tail has another exponent here.
         let of_mean = if shape == "heavy tail" {
             |p: f64| ((1.0 - p).powf(-1.0 / 2.5) * 8_000.0).round() as u64
         } else {
@@ -324,7 +324,7 @@ fn coverage_is_what_is_promised_and_little_more() {
             }
             covered[3] += u64::from(mean_interval(&blocks_of_mean, Confidence::P95).unwrap().holds(mean));
         }
-        // Of two values each percentile is one, or the other.
+        // Each percentile of two values is one value or the other.
         let is_spread = shape != "two-point";
         let of_levels = truths.iter().zip(covered);
         all.extend(of_levels.map(|((text, _), covered)| (format!("{shape}, p{text}"), covered, is_spread)));
@@ -337,8 +337,8 @@ fn coverage_is_what_is_promised_and_little_more() {
     println!("{}", shares.join("\n"));
     for (what, covered, is_spread) in &all {
         let share = *covered as f64 / rounds as f64;
-        // Two standard deviations of what so many rounds tell above 97.5 %, none below 93 %. Percentiles are never taken to be known
-        // better than from independent samples, and where slow I/Os come evenly they are: 98.05 % of 4,000 were found.
+        // At most two standard deviations (for this number of rounds) above 97.5 %, and none below 93 %. Percentiles are never treated as
+        // better known than from independent samples; where slow I/Os come evenly they are better known: 98.05 % of 4,000 were covered.
         let most = if what.contains("is_even: true }, p99") { 0.985 } else { 0.98 };
         assert!(share >= 0.93 && (share <= most || !is_spread), "{what}: {covered} of {rounds}");
     }

@@ -1,10 +1,10 @@
-//! Little's law, L = lambda W: the mean number of I/Os in flight is their rate times their mean latency (Little 1961). It holds
-//! for any workload, so a row that breaks it was measured wrongly.
+//! Little's law, L = lambda W: the mean number of I/Os in flight is their rate times their mean latency (Little 1961). It holds for any
+//! workload, so figures that violate it were measured wrongly.
 
-/// Share by which figures may differ for reasons of measurement alone: clock reads, and when depth is counted.
+/// Relative difference that measurement alone may cause: clock reads, and the moment at which depth is counted.
 pub const ALLOWANCE: f64 = 0.01;
 
-/// Fewest completions per I/O in flight that are judged: below, the run is all edge.
+/// Fewest completions for each I/O in flight: with fewer, the beginning and end of the run dominate.
 pub const TURNS_MIN: f64 = 10.0;
 
 /// What was measured over a run.
@@ -16,7 +16,7 @@ pub struct Measured {
     pub completions: u64,
     /// Duration, in ns.
     pub elapsed_ns: u64,
-    /// Mean latency of these, in ns, over the same span that counts as in flight.
+    /// Mean latency of these I/Os in ns, over the same span in which they count as in flight.
     pub mean_latency_ns: f64,
 }
 
@@ -27,28 +27,27 @@ pub struct Check {
     pub implied_depth: f64,
     /// (implied - measured) / measured.
     pub deviation: f64,
-    /// Deviation allowed: depth / completions, since up to `depth` I/Os at the begin and at the end of the run belong to it
-    /// in part only, and [`ALLOWANCE`].
+    /// Allowed deviation: depth / completions, since up to `depth` I/Os at the beginning and at the end of the run belong to it only in
+    /// part, plus [`ALLOWANCE`].
     pub tolerance: f64,
     /// Verdict.
     pub verdict: Verdict,
 }
 
-/// Verdict on a row.
+/// Verdict on the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The figures fit together.
+    /// The figures are consistent.
     Holds,
-    /// Rate times latency is more than was in flight: latencies include waiting outside the depth that was counted, or the
-    /// rate is too high.
+    /// Rate times latency is more than the depth: latencies include waiting that the depth does not, or the rate is too high.
     TooMuch,
-    /// Rate times latency is less than was in flight: latencies miss a part of the time, or completions are not counted.
+    /// Rate times latency is less than the depth: latencies lack a part of the time, or completions were not counted.
     TooLittle,
     /// Too few completions, or nothing measured.
     NotJudged,
 }
 
-/// Checks a row.
+/// Checks the figures of a run.
 #[must_use]
 pub fn check(measured: Measured) -> Check {
     let Measured { mean_depth, completions, elapsed_ns, mean_latency_ns } = measured;
@@ -77,7 +76,7 @@ pub fn check(measured: Measured) -> Check {
 mod tests {
     use super::*;
 
-    /// A closed loop of so many slots with random latencies over a run of a millisecond, measured in full.
+    /// A closed loop with `depth` slots and random latencies, measured completely over a millisecond.
     fn run(depth: usize, mean_ns: u64, seed: u64) -> Measured {
         let mut random = forebay_block::Random::new(seed);
         let elapsed_ns = 1_000_000;

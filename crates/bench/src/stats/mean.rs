@@ -1,27 +1,26 @@
-//! Means over repeated runs, and of series whose neighbours hang together.
+//! Means over repeated runs, and rates of series whose neighbouring intervals depend on each other.
 
 use super::clustering::SumError;
 use super::confidence::{Confidence, Interval};
 use super::distribution::student_t_quantile;
 
-/// Fewest intervals of a series that are judged.
+/// Fewest intervals for an interval of a rate.
 pub const INTERVALS_MIN: usize = 8;
 
-/// Repeated runs in figures.
+/// Figures over repeated runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Runs.
     pub runs: usize,
     /// Mean.
     pub mean: f64,
-    /// Standard deviation of a run (n - 1 in the denominator); none with one run.
+    /// Standard deviation between runs (n - 1 in the denominator); `None` with one run.
     pub deviation: Option<f64>,
-    /// Coefficient of variation, the standard deviation over the mean: the run-to-run variation. None with one run or
-    /// with a mean of 0.
+    /// Coefficient of variation, the standard deviation over the mean: the run-to-run variation. `None` with one run or a mean of 0.
     pub variation: Option<f64>,
 }
 
-/// Sums up runs; none without runs or where a value is not finite.
+/// Summarises runs; `None` without runs, or if a value is not finite.
 #[must_use]
 pub fn summarise(values: &[f64]) -> Option<Summary> {
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -37,14 +36,14 @@ pub fn summarise(values: &[f64]) -> Option<Summary> {
     Some(Summary { runs: values.len(), mean, deviation, variation })
 }
 
-/// Student's interval for the mean of independent runs; none with fewer than two or where a value is not finite. Exact for
-/// normal values; for means of many I/Os that is close.
+/// Student's interval for the mean of independent runs; `None` with fewer than two, or if a value is not finite. Exact for normal values,
+/// which means of many I/Os nearly are.
 #[must_use]
 pub fn t_interval(values: &[f64], confidence: Confidence) -> Option<Interval> {
     t_interval_of(values, confidence.error())
 }
 
-/// The same with any chance to miss, above 0 and below 1.
+/// Like [`t_interval`], with any chance to miss, above 0 and below 1.
 #[must_use]
 pub fn t_interval_of(values: &[f64], error: f64) -> Option<Interval> {
     let summary = summarise(values)?;
@@ -52,7 +51,7 @@ pub fn t_interval_of(values: &[f64], error: f64) -> Option<Interval> {
     Some(Interval { low: summary.mean - half, high: summary.mean + half })
 }
 
-/// Half of Student's interval for the mean of so many runs, at least two, of this standard deviation.
+/// Half the width of Student's interval for the mean of `runs` runs (at least two) with this standard deviation.
 #[must_use]
 pub fn t_half(deviation: f64, runs: usize, error: f64) -> f64 {
     student_t_quantile(1.0 - error / 2.0, (runs - 1) as f64) * deviation / (runs as f64).sqrt()
@@ -63,12 +62,12 @@ pub fn t_half(deviation: f64, runs: usize, error: f64) -> f64 {
 pub struct Rate {
     /// Completions a second.
     pub per_second: f64,
-    /// Its interval.
+    /// Confidence interval of the rate.
     pub interval: Interval,
 }
 
-/// Throughput of one run from its interval counts, neighbours taken as dependent ([`SumError`]). None with fewer than 8
-/// intervals or an interval of 0 ns. Trends are not dependence: this is for a steady state.
+/// Throughput of one run from its counts per interval; dependence between neighbours is taken into account ([`SumError`]). `None` with
+/// fewer than 8 intervals or an interval of 0 ns. A trend is no dependence: the run must be in a steady state.
 #[must_use]
 pub fn throughput(counts: &[u64], interval_ns: u64, confidence: Confidence) -> Option<Rate> {
     if counts.len() < INTERVALS_MIN || interval_ns == 0 {
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
     use forebay_block::Random;
 
-    /// Sum of twelve uniform numbers: as good as normal.
+    /// The sum of twelve uniform numbers, practically normal.
     fn normal(random: &mut Random) -> f64 {
         (0..12).map(|_| random.below(1 << 32) as f64 / (1_u64 << 32) as f64).sum::<f64>() - 6.0
     }
@@ -136,7 +135,7 @@ mod tests {
         let mut random = Random::new(12);
         let (mut covered, mut naive, rounds) = (0, 0, 300);
         for _ in 0..rounds {
-            // First-order autoregression, coefficient 0.7: the mean's variance is 5.7 times the independent one.
+            // First-order autoregression with coefficient 0.7: the variance of the mean is 5.7 times that of independent values.
             let mut state = 0.0;
             let counts: Vec<u64> = (0..600)
                 .map(|_| {

@@ -1,6 +1,6 @@
-//! What makes figures believable: percentiles with intervals, withheld where samples are too few; stalls that cluster
-//! taken into account; runs summed up and compared; steady state; Little's law; saturation; the depths applications
-//! use. Pure functions and small types: no I/O, no clock, chance only from a seed.
+//! Statistics that make figures believable: percentiles with intervals, withheld with too few samples; stalls that cluster; summaries and
+//! comparisons of runs; steady state; Little's law; saturation; the depths that applications use. Pure functions and small types: no I/O,
+//! no clock, randomness only from a seed.
 
 pub mod application_depth;
 pub mod clustering;

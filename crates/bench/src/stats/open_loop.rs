@@ -1,37 +1,36 @@
-//! Open loop: whether arrivals were those scheduled.
+//! Open loop: whether I/Os were issued as scheduled.
 
-/// What an open-loop run was to do, and did.
+/// What an open-loop run was to issue, and what it issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
-    /// I/Os that the schedule holds up to the run's end.
+    /// I/Os scheduled until the end of the run.
     pub scheduled: u64,
-    /// I/Os issued of them.
+    /// Scheduled I/Os that were issued.
     pub issued: u64,
-    /// I/Os issued in the same time that the schedule had before: a backlog.
+    /// I/Os issued in the same time that were scheduled before it (backlog).
     pub backlog: u64,
-    /// Rate asked for, per second.
+    /// Requested rate per second.
     pub wanted_per_second: f64,
     /// Duration of the schedule, in ns.
     pub elapsed_ns: u64,
 }
 
-/// Verdict on arrivals.
+/// Verdict on the arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// As scheduled, at the rate asked for.
     Kept,
-    /// Fewer were issued than scheduled: the generator or its queue's bound held them back, so the load was lower than asked
-    /// for.
+    /// Fewer I/Os were issued than scheduled: the generator or the limit of its queue held them back, so the load was lower than requested.
     Missing {
-        /// I/Os not issued.
+        /// Number of I/Os not issued.
         count: u64,
     },
     /// More were issued than scheduled: an error of the generator.
     Surplus {
-        /// I/Os too many.
+        /// Number of surplus I/Os.
         count: u64,
     },
-    /// Counts agree, the rate is not the one asked for.
+    /// Counts agree, but the rate is not the requested one.
     RateOff,
     /// Nothing was scheduled.
     NotJudged,
@@ -40,14 +39,14 @@ pub enum Verdict {
 /// Result of the check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// I/Os issued, those of the backlog too, per second.
+    /// I/Os issued per second, including the backlog.
     pub per_second: f64,
     /// (rate - wanted) / wanted.
     pub deviation: f64,
-    /// Deviation allowed: 4 / sqrt(N), four standard deviations of a Poisson count of N scheduled I/Os. Constant arrivals
-    /// are held to the same.
+    /// Allowed deviation: 4 / sqrt(N), four standard deviations of a Poisson count of N scheduled I/Os. Constant arrivals are judged by the
+    /// same.
     pub tolerance: f64,
-    /// Verdict; a wrong count comes before a wrong rate.
+    /// Verdict; a wrong count takes precedence over a wrong rate.
     pub verdict: Verdict,
 }
 

@@ -1,4 +1,4 @@
-//! Where a device saturates: the depth from which more I/Os in flight bring more latency and hardly more throughput.
+//! Where a device saturates: the depth from which more I/Os in flight add latency and hardly any throughput.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub const SATURATED: f64 = 0.95;
 /// Most depths of a sweep.
 pub const DEPTHS_MAX: usize = 4096;
 
-/// A row of a depth sweep.
+/// One row of a depth sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// I/Os in flight.
@@ -25,31 +25,31 @@ impl fmt::Display for Point {
     }
 }
 
-/// Why a sweep is no curve.
+/// Why a sweep cannot be used as a curve.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CurveError {
     /// No rows, or too many.
     #[error("a depth sweep of {0} rows is no curve: give 1 to {DEPTHS_MAX}")]
     Rows(usize),
-    /// A row that cannot be.
+    /// A row with an impossible figure.
     #[error("{0}: depth, IOPS and latency must be above 0: measure that depth again or leave it out")]
     Impossible(Point),
-    /// A depth twice.
+    /// A depth appears twice.
     #[error("depth {0} appears twice: sum its runs up to one row first")]
     Twice(u32),
 }
 
-/// A sweep, checked and in order of depth. What saturation and application depth are read from.
+/// A depth sweep, checked and in order of depth, for the saturation and the score of an application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     points: Vec<Point>,
 }
 
 impl Curve {
-    /// Takes the rows of a sweep in any order.
+    /// Makes a curve from rows in any order.
     ///
     /// # Errors
-    /// [`CurveError`]: no rows, a figure not above 0, a depth twice.
+    /// [`CurveError`]: no rows, a figure not above 0, or a depth twice.
     pub fn new(mut points: Vec<Point>) -> Result<Self, CurveError> {
         if points.is_empty() || points.len() > DEPTHS_MAX {
             return Err(CurveError::Rows(points.len()));
@@ -66,13 +66,13 @@ impl Curve {
         Ok(Self { points })
     }
 
-    /// The rows by depth; at least one.
+    /// The rows in order of depth; at least one.
     #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Where it saturates.
+    /// Finds where the device saturates.
     #[must_use]
     pub fn saturation(&self) -> Saturation {
         let best = |best: Point, point: &Point| if point.iops > best.iops { *point } else { best };
@@ -99,15 +99,14 @@ impl Curve {
 /// Where a device saturates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
-    /// The lowest depth with [`SATURATED`] of the peak: its depth is the one to dial an application down to, its latency the
-    /// knee latency.
+    /// The lowest depth with [`SATURATED`] of the peak: the depth to limit an application to, and the knee latency.
     pub knee: Point,
-    /// The row with the highest throughput; the lowest depth of several.
+    /// The row with the highest throughput; of several, the one with the lowest depth.
     pub peak: Point,
-    /// Whether a deeper row confirms it. Where not, the sweep ends while throughput still rises, and the saturation depth is
-    /// at least the knee's.
+    /// Whether a deeper row confirms the peak. If not, throughput still rises at the end of the sweep, and the saturation depth is at least
+    /// the knee's.
     pub reached: bool,
-    /// The throughput-latency curve, by depth.
+    /// The throughput-latency curve in order of depth.
     pub rows: Vec<Row>,
 }
 
@@ -116,13 +115,13 @@ pub struct Saturation {
 pub struct Row {
     /// The measured row.
     pub point: Point,
-    /// Throughput over the peak's.
+    /// Throughput as a share of the peak's.
     pub peak_share: f64,
-    /// Throughput per I/O in flight, over that of the first row: 1 while throughput follows depth.
+    /// Throughput per I/O in flight, relative to the first row: 1 while throughput grows with the depth.
     pub scaling: f64,
-    /// Latency over the first row's.
+    /// Latency relative to the first row.
     pub latency_ratio: f64,
-    /// Whether the depth is the saturation depth or more.
+    /// Whether the depth is at or above the saturation depth.
     pub saturated: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Steady state by SNIA's Performance Test Specification 2.0.2: over a window of five rounds the tracking variable's range is
-//! at most 20 % of its average, and the least-squares line through it rises or falls over the window by at most 10 % of
-//! the average. At most 25 rounds are run.
+//! Steady state by the SNIA's Performance Test Specification 2.0.2: over a window of five rounds, the range of the tracking variable is at
+//! most 20 % of its average, and the least-squares line through it rises or falls by at most 10 % of the average. At most 25 rounds are
+//! run.
 //!
-//! And the two figures of fio's criteria, which judge windows of any length: the greatest distance from the mean, and the slope.
+//! Also the two figures of fio's criteria, which judge windows of any length: the greatest deviation from the mean, and the slope.
 
-/// Rounds of the window.
+/// Number of rounds in the window.
 pub const WINDOW: usize = 5;
 
 /// Rounds after which the search ends.
@@ -13,7 +13,7 @@ pub const ROUNDS_MAX: usize = 25;
 /// Allowed range, in percent of the average.
 pub const RANGE_PERCENT: f64 = 20.0;
 
-/// Allowed excursion of the line, in percent of the average.
+/// Allowed rise or fall of the line over the window, in percent of the average.
 pub const EXCURSION_PERCENT: f64 = 10.0;
 
 /// A tracking variable over the window.
@@ -21,30 +21,30 @@ pub const EXCURSION_PERCENT: f64 = 10.0;
 pub struct Tracked {
     /// Its name.
     pub name: String,
-    /// Values of the window's rounds.
+    /// Values in the rounds of the window.
     pub values: [f64; WINDOW],
-    /// Their average.
+    /// Average of the values.
     pub average: f64,
     /// Largest minus smallest.
     pub range: f64,
     /// Slope of the least-squares line, per round.
     pub slope: f64,
-    /// What the line rises or falls over the window: |slope| times four rounds.
+    /// Rise or fall of the line over the window: |slope| times four rounds.
     pub excursion: f64,
-    /// The line at the window's first and last round, for the plot.
+    /// The line at the first and the last round of the window, for the plot.
     pub line: (f64, f64),
-    /// Whether range and excursion are within their bounds.
+    /// Whether range and excursion are within their limits.
     pub steady: bool,
 }
 
-/// Where the search stands.
+/// State of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Fewer than five rounds, or the last five are not steady yet.
     NotYet,
     /// All tracking variables are steady over one window.
     Steady,
-    /// 25 rounds went by without it. The last window is reported, and that it is not steady.
+    /// 25 rounds without a steady state. The last window is reported as not steady.
     NotReached,
 }
 
@@ -53,23 +53,23 @@ pub enum Verdict {
 pub struct Report {
     /// Verdict.
     pub verdict: Verdict,
-    /// Rounds run.
+    /// Number of rounds so far.
     pub rounds: usize,
-    /// First round of the window, from 1; none below five rounds.
+    /// First round of the window, from 1; `None` with fewer than five rounds.
     pub window_begin: Option<usize>,
-    /// The tracking variables over the window, in the order given; empty below five rounds.
+    /// The tracking variables over the window, in the given order; empty with fewer than five rounds.
     pub variables: Vec<Tracked>,
 }
 
-/// Why a round was not taken.
+/// Why a round was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteadyError {
-    /// No variables or another number than named.
+    /// No variables, or a wrong number of values.
     #[error("a round has {got} values for {want} tracking variables: give one value for each, and name at least one")]
     WrongCount {
-        /// Values given.
+        /// Number of values given.
         got: usize,
-        /// Variables named.
+        /// Number of variables.
         want: usize,
     },
     /// The search is over.
@@ -77,7 +77,7 @@ pub enum SteadyError {
     Over(usize),
 }
 
-/// Follows tracking variables round by round.
+/// Searches for the steady state, round by round.
 #[derive(Clone, Debug)]
 pub struct Search {
     names: Vec<String>,
@@ -86,13 +86,13 @@ pub struct Search {
 }
 
 impl Search {
-    /// Starts with the names of the tracking variables.
+    /// Starts a search with the names of the tracking variables.
     #[must_use]
     pub fn new(names: Vec<String>) -> Self {
         Self { names, rounds: Vec::new(), verdict: Verdict::NotYet }
     }
 
-    /// Takes the values of the next round, in the order of the names, and says whether to go on. A value that is not finite
+    /// Takes the values of the next round, in the order of the names, and returns whether the search goes on. A value that is not finite
     /// makes its windows unsteady.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Search {
         Ok(self.verdict)
     }
 
-    /// The report as of now.
+    /// The report up to now.
     #[must_use]
     pub fn report(&self) -> Report {
         Report {
@@ -134,7 +134,7 @@ impl Search {
     }
 }
 
-/// SNIA's rule over five equal parts of a run, of which `counts` are what each interval has; none below five intervals.
+/// The SNIA's rule for five equal parts of a run with these counts per interval; `None` with fewer than five intervals.
 #[must_use]
 pub fn five_parts(counts: &[u64]) -> Option<Tracked> {
     let part = counts.len() / WINDOW;
@@ -146,24 +146,24 @@ pub fn five_parts(counts: &[u64]) -> Option<Tracked> {
     Some(track("iops", sums.try_into().ok()?))
 }
 
-/// The interval from which on a run was steady by this rule to its end; none where not even its last five intervals were.
+/// The interval from which the run was steady by this rule until its end; `None` if not even its last five intervals were.
 #[must_use]
 pub fn steady_from(counts: &[u64]) -> Option<usize> {
     let last = counts.len().checked_sub(WINDOW)?;
     (0..=last).find(|&begin| {
-        // Parts are equal: what does not go into five of them is left out at the begin.
+        // The five parts are equal: intervals that do not fit are left out at the beginning.
         let rest = &counts[begin..];
         five_parts(&rest[rest.len() % WINDOW..]).is_some_and(|found| found.steady)
     })
 }
 
-/// Sum of the values by their distance from the middle, which is counted in halves: -4, -2, 0, 2, 4 of five values.
+/// Sum of the values times their distance from the middle, in halves: -4, -2, 0, 2, 4 for five values.
 fn moment(values: &[f64]) -> f64 {
     let last = values.len() as f64 - 1.0;
     values.iter().enumerate().map(|(at, value)| (2.0 * at as f64 - last) * value).sum()
 }
 
-/// Slope of the least-squares line through values at equal distances, from one to the next; 0 of fewer than two.
+/// Slope of the least-squares line through equidistant values, per step; 0 with fewer than two.
 #[must_use]
 pub fn slope(values: &[f64]) -> f64 {
     let last = values.len() as f64 - 1.0;
@@ -171,13 +171,13 @@ pub fn slope(values: &[f64]) -> f64 {
     if squares > 0.0 { 2.0 * moment(values) / squares } else { 0.0 }
 }
 
-/// Mean of the values; 0 of none.
+/// Mean of the values; 0 without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Distance from their mean of the value that is furthest from it.
+/// Largest distance of a value from the mean.
 #[must_use]
 pub fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
@@ -195,8 +195,8 @@ pub fn track(name: &str, values: [f64; WINDOW]) -> Tracked {
     // Least squares over x = -2..=2: sum of x y over sum of x^2 = 10.
     let ten_slopes = moment(&values) / 2.0;
     let (slope, excursion) = (ten_slopes / 10.0, ten_slopes.abs() * 4.0 / 10.0);
-    // Both bounds multiplied out, so that values exactly on them are judged exactly: range <= 20 % of sum / 5, and
-    // 4/10 of |ten_slopes| <= 10 % of sum / 5.
+    // Both limits are multiplied out, so that values exactly on them are judged exactly: range <= 20 % of sum / 5, and 4/10 of |ten_slopes|
+    // <= 10 % of sum / 5.
     let steady = values.iter().all(|value| value.is_finite())
         && sum > 0.0
         && range * 500.0 <= RANGE_PERCENT * sum
@@ -253,11 +253,11 @@ mod tests {
         assert!(steady([95.0, 97.5, 100.0, 102.5, 105.0]));
         assert!(steady([105.0, 102.5, 100.0, 97.5, 95.0]));
         assert!(!steady([94.99, 97.5, 100.0, 102.5, 105.01]), "excursion a little above 10 %");
-        // Range within 20 %, line too steep: the second rule alone.
+        // Range within 20 %, but the line is too steep: only the second rule fails.
         assert!(!steady([92.0, 96.0, 100.0, 104.0, 108.0]));
-        // Flat line, range too wide: the first rule alone.
+        // A flat line, but the range is too wide: only the first rule fails.
         assert!(!steady([100.0, 85.0, 130.0, 85.0, 100.0]));
-        // Latencies in ns exactly on the bound stay exact.
+        // Latencies in ns that are exactly on the limit are judged exactly.
         assert!(steady([1_100_000.0, 900_000.0, 1_000_000.0, 900_000.0, 1_100_000.0]));
         assert!(!steady([1_100_001.0, 900_000.0, 999_999.0, 900_000.0, 1_100_000.0]));
         assert!(!steady([0.0; 5]) && !steady([-1.0; 5]) && !steady([1.0, 1.0, f64::NAN, 1.0, 1.0]));
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn finds_the_first_steady_window_of_all_variables() {
         let mut search = Search::new(vec!["iops".into(), "latency".into()]);
-        // IOPS fall until round 6, latency until round 8.
+        // IOPS fall until round 6, latency rises until round 8.
         let iops = [500.0, 400.0, 300.0, 200.0, 150.0, 100.0, 101.0, 99.0, 100.0, 100.0, 101.0, 99.0];
         let latency = [10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 30.0, 40.0, 40.0, 40.0, 41.0, 40.0];
         let mut ended = None;

@@ -1,17 +1,17 @@
-//! What can go wrong with telemetry, said so that a user knows what to do next.
+//! Errors of telemetry, with what the user can do.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Failure of telemetry. None of them is a failure of the run that it describes.
+/// A failure of telemetry. None of them fails the run that it describes.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// A file that is to be written could not be created.
+    /// The output file could not be created.
     #[error("cannot create {}: {source}; an existing file is never overwritten, choose another name", path.display())]
     Create {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A file could not be opened.
@@ -19,39 +19,39 @@ pub enum TelemetryError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Records could not be written; those from here on are lost and counted.
+    /// Records could not be written; all later ones are lost and only counted.
     #[error(
         "telemetry to {name} ends at byte {at_bytes}: {source}; the segments before are whole, records after are counted only: free space or choose another place"
     )]
     Write {
-        /// Name of what is written.
+        /// Name of the output.
         name: String,
-        /// Bytes written before.
+        /// Bytes written before the error.
         at_bytes: u64,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A telemetry file could not be read on.
+    /// Reading a telemetry file failed.
     #[error("cannot read telemetry at byte {at_bytes}: {source}")]
     Read {
         /// Position in the file.
         at_bytes: u64,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The thread that writes could not be started.
+    /// The writing thread could not be started.
     #[error("cannot start the telemetry thread: {source}")]
     Thread {
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The file does not begin as a telemetry file does.
     #[error("not a telemetry file: it does not begin with FOREBAYT; give the .fbt file that `forebay bench` wrote")]
     NotTelemetry,
-    /// The file is of another version of the format.
+    /// The file has another version of the format.
     #[error(
         "telemetry format version {found} is not known here (known: {known}); read it with the Forebay that wrote it"
     )]
@@ -61,18 +61,18 @@ pub enum TelemetryError {
         /// Version that this reader knows.
         known: u32,
     },
-    /// The file's header is damaged or cut off, so that nothing after it can be trusted.
+    /// The header of the file is damaged or cut off, so nothing after it can be trusted.
     #[error("the header of the telemetry file is damaged ({what}): nothing in it can be read")]
     HeaderDamaged {
-        /// Which part.
+        /// The damaged part.
         what: &'static str,
     },
-    /// A setting or the metadata is outside its bounds.
+    /// A setting, or the length of the metadata, is out of its bounds.
     #[error("telemetry: {what} is {value}, allowed are {min} to {max}")]
     OutOfBounds {
-        /// Which.
+        /// The setting.
         what: &'static str,
-        /// As given.
+        /// The given value.
         value: u64,
         /// Least value allowed.
         min: u64,
@@ -82,7 +82,7 @@ pub enum TelemetryError {
     /// The metadata is not JSON.
     #[error("telemetry: the metadata is not JSON: {source}")]
     Metadata {
-        /// Where it stops to be JSON.
+        /// The position and reason.
         source: serde_json::Error,
     },
     /// A record has a value that a signed 64-bit column cannot hold: the file was not written by Forebay.
@@ -94,7 +94,7 @@ pub enum TelemetryError {
         sequence: u64,
         /// Index of the record in it.
         index: usize,
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
         /// The value.
         value: u64,
@@ -102,12 +102,12 @@ pub enum TelemetryError {
     /// The Parquet file could not be written.
     #[error("cannot write Parquet: {source}")]
     Parquet {
-        /// Why.
+        /// The cause.
         source: ::parquet::errors::ParquetError,
     },
 }
 
-/// Checks a setting against its bounds.
+/// Checks that a setting is within its bounds.
 pub(super) fn within(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), TelemetryError> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(TelemetryError::OutOfBounds { what, value, min, max }) }
 }

@@ -14,7 +14,7 @@ pub const MAX_JOBS: usize = 4_096;
 pub const MAX_JOB_NAME_BYTES: usize = 1_024;
 /// Longest metadata, in bytes of JSON.
 pub const MAX_METADATA_BYTES: usize = 1 << 20;
-/// Threads of a job are numbered below this.
+/// Threads of a job have numbers below this.
 pub const MAX_THREADS_PER_JOB: u32 = 65_536;
 
 /// Bytes of the fixed part of the file header, of a segment header and of the footer.
@@ -23,27 +23,27 @@ pub(super) const BLOCK: usize = 64;
 pub(super) const MAX_SEGMENT_BYTES: usize = BLOCK + MAX_SEGMENT_RECORDS as usize * RECORD_BYTES;
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"FBTSEGMT";
 pub(super) const FOOTER_MAGIC: [u8; 8] = *b"FBTENDED";
-/// What both of them begin with: what a search after damage looks for.
+/// The common beginning of segment and footer magic, for the search after damage.
 pub(super) const MAGIC_PREFIX: [u8; 3] = *b"FBT";
 pub(super) const HEADER_MAGIC: [u8; 8] = *b"FOREBAYT";
-/// Longest body of the file header: every job's name and the metadata at their bounds.
+/// Longest body of the file header: all jobs with the longest names, and the longest metadata.
 const MAX_BODY_BYTES: usize = MAX_JOBS * (2 + MAX_JOB_NAME_BYTES) + MAX_METADATA_BYTES;
 
-/// What a telemetry file says of its run.
+/// The header of a telemetry file, which describes its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Identity of the run, in every segment too.
+    /// Identity of the run, repeated in every segment.
     pub run_id: [u8; 16],
-    /// The run's begin, ns since 1970-01-01 UTC.
+    /// Beginning of the run, in ns since 1970-01-01 UTC.
     pub begin_unix_ns: u64,
-    /// Names of the jobs; segments give an index. At most [`MAX_JOBS`] of at most [`MAX_JOB_NAME_BYTES`].
+    /// Names of the jobs; segments refer to them by index. At most [`MAX_JOBS`] of at most [`MAX_JOB_NAME_BYTES`].
     pub jobs: Vec<String>,
-    /// JSON, at most [`MAX_METADATA_BYTES`].
+    /// Metadata as JSON, at most [`MAX_METADATA_BYTES`].
     pub metadata: String,
 }
 
 impl Header {
-    /// Header and body as they begin the file.
+    /// Encodes header and body as the file begins with them.
     ///
     /// # Errors
     /// A bound is exceeded, or the metadata is not JSON.
@@ -77,7 +77,7 @@ impl Header {
     }
 }
 
-/// The fixed part of a header, checked; the body is still to be read.
+/// The fixed part of a header, already checked; the body is still to be read.
 #[derive(Debug)]
 pub(super) struct FixedHeader {
     run_id: [u8; 16],
@@ -124,7 +124,7 @@ impl FixedHeader {
         })
     }
 
-    /// The whole header, from the body of [`FixedHeader::body_bytes`] bytes.
+    /// Completes the header from its body of [`FixedHeader::body_bytes`] bytes.
     ///
     /// # Errors
     /// The body is damaged.
@@ -164,7 +164,7 @@ pub(super) struct SegmentHeader {
     pub(super) sequence: u64,
     pub(super) job: u32,
     pub(super) thread: u32,
-    /// 1 to [`MAX_SEGMENT_RECORDS`].
+    /// Number of records, 1 to [`MAX_SEGMENT_RECORDS`].
     pub(super) count: u32,
     pub(super) dropped_before: u64,
     pub(super) run_id: [u8; 16],
@@ -185,7 +185,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// `None` where this is no valid header of a segment of the run.
+    /// `None` if this is no valid segment header of this run.
     pub(super) fn decode(bytes: &[u8; BLOCK], run: &Header) -> Option<Self> {
         if !bytes.starts_with(&SEGMENT_MAGIC) || !is_sealed(bytes) {
             return None;
@@ -211,14 +211,14 @@ impl SegmentHeader {
     }
 }
 
-/// The last 64 bytes of a file whose run came to its end.
+/// The last 64 bytes of a file whose run ended normally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// Segments in the file.
     pub segments: u64,
     /// Records in the file.
     pub records: u64,
-    /// Records that the workers made and the file does not hold.
+    /// Number of records that the workers made and that are missing in the file.
     pub dropped: u64,
 }
 
@@ -251,7 +251,7 @@ fn is_sealed(block: &[u8; BLOCK]) -> bool {
 }
 
 fn check_json(text: &str) -> Result<(), TelemetryError> {
-    // Checked without being built: a hostile file's JSON could be many times larger in memory.
+    // Checked without building a value: a hostile file's JSON could take many times more memory.
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map(|_| ())
         .map_err(|source| TelemetryError::Metadata { source })

@@ -1,8 +1,7 @@
-//! A record of every I/O: filled by workers without waiting, spilled to a file that survives a kill, read back with
-//! bounded memory, converted to Parquet. Layouts: `docs/telemetry.md`.
+//! A record of every I/O: filled by workers without waiting, spilled to a file that survives a kill, read with bounded memory, converted to
+//! Parquet. Layouts: `docs/telemetry.md`.
 //!
-//! Histograms do not depend on this: when the spill lags, records are dropped and counted here, and latencies stay
-//! complete there.
+//! Histograms do not depend on records: if the spill lags, records are dropped and counted, and the histograms stay complete.
 
 mod error;
 mod format;

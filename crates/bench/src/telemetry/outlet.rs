@@ -1,4 +1,4 @@
-//! The circulation of chunks between a recorder and the spill thread.
+//! The circulation of chunks between recorders and the spill thread.
 
 use super::record::Record;
 use std::io;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
-/// Drops are made known to [`Spill::status`] at least this often.
+/// A recorder publishes its drops to [`Spill::status`] after at most this many.
 const PUBLISH_EVERY: u64 = 1_024;
 
-/// Counters that workers, the spill thread and the owner share.
+/// Counters shared by workers, the spill thread and the owner.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub handed: AtomicU64,
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub failure: Mutex<Option<io::Error>>,
 }
 
-/// A chunk on its way to the file, or the request to end it.
+/// A chunk for the file, or the request to end the file.
 pub(super) enum Message {
     Full(Full),
     End,
@@ -44,12 +44,12 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// A recorder's end of the circulation of chunks.
+/// A recorder's side of the circulation.
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub job: u32,
     pub thread: u32,
-    /// Drops before the first record of the chunk in hand.
+    /// Number of drops before the first record of the present chunk.
     pub dropped_before: u64,
     pub handed: u64,
     pub dropped: u64,
@@ -71,7 +71,7 @@ impl Outlet {
     /// Passes on a chunk of which `count` records are filled.
     pub(super) fn submit(&mut self, chunk: Box<[Record]>, count: usize) {
         self.publish_drops();
-        // Before sending, so that the writer never is ahead of it.
+        // Counted before it is sent, so that the writer's count is never ahead.
         self.shared.handed.fetch_add(count as u64, Ordering::AcqRel);
         let full = Full {
             job: self.job,
@@ -112,7 +112,7 @@ impl Outlet {
     }
 }
 
-/// A chunk whose pages are mapped already.
+/// A chunk whose pages are already mapped.
 pub(super) fn chunk(records: usize) -> Box<[Record]> {
     vec![Record::FILLER; records].into_boxed_slice()
 }

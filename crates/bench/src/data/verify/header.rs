@@ -19,33 +19,33 @@ pub const HEADER_BYTES: usize = 48;
 const MAGIC: [u8; 8] = *b"FBVERIFY";
 const VERSION: u32 = 1;
 
-/// What the header of a unit says.
+/// The fields of a unit's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the unit, header included.
+    /// Length of the unit in bytes, header included.
     pub unit_bytes: u32,
-    /// Where it was written to.
+    /// Byte offset on the target to which the unit was written.
     pub offset_bytes: u64,
     /// Seed of the run that wrote it.
     pub seed: u64,
-    /// Number of the write within the run.
+    /// Number of the write within the run, from 1.
     pub generation: u64,
-    /// CRC32C of what follows the header.
+    /// CRC32C of the unit behind the header.
     pub content_crc: u32,
 }
 
-/// Why there is no header.
+/// Why a unit has no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderFault {
-    /// No magic, or another version.
+    /// The magic is missing, or the version is another one.
     Absent,
-    /// Its own checksum or length is wrong.
+    /// The header's own checksum or its length is wrong.
     Damaged,
 }
 
 impl Header {
-    /// Puts a header at the begin of a unit whose content is complete. A unit shorter than a header is left as it is;
-    /// a [`super::Layout`] gives none.
+    /// Puts a header at the beginning of a unit whose content is complete. A unit shorter than a header is left
+    /// unchanged; a [`super::Layout`] never makes such a unit.
     pub fn write(unit: &mut [u8], offset_bytes: u64, seed: u64, generation: u64) {
         let len = unit.len() as u32;
         let Some((place, content)) = unit.split_first_chunk_mut::<HEADER_BYTES>() else { return };
@@ -60,7 +60,7 @@ impl Header {
         place[44..48].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The header of a unit, sound in itself; nothing is said about the content.
+    /// Reads and checks the header of a unit, but not the unit's content.
     pub(super) fn read(unit: &[u8]) -> Result<Self, HeaderFault> {
         let Some((place, _)) = unit.split_first_chunk::<HEADER_BYTES>() else { return Err(HeaderFault::Absent) };
         if place[0..8] != MAGIC || number(place, 8, 4) != u64::from(VERSION) {
@@ -72,7 +72,7 @@ impl Header {
         Self::read_any(unit)
     }
 
-    /// The header that `bytes` begin with, of a unit of any length, also of one that goes on behind them.
+    /// Reads the header at the beginning of `bytes`, of a unit of any length, even one that continues behind `bytes`.
     pub(super) fn read_any(bytes: &[u8]) -> Result<Self, HeaderFault> {
         let Some((place, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(HeaderFault::Absent) };
         if place[0..8] != MAGIC || number(place, 8, 4) != u64::from(VERSION) {

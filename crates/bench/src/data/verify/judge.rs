@@ -1,25 +1,26 @@
-//! One unit against what is expected of it.
+//! Judging one unit against what is expected of it.
 
 use super::header::{Header, HeaderFault};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// What became of the units that were read; together they are all of them.
+/// How the units that were read were judged. The four counts together are all units read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Whole: place, age and every byte.
+    /// Units judged in full: offset, generation and every byte.
     pub whole: u64,
-    /// In part. Either a header of this run for this place, not too old: a write was in flight at the same time, or the
-    /// last writes overlapped. Or a unit of an earlier run, sound in itself: place and every byte, but not its age.
+    /// Units judged in part. Either the unit has a header of this run, for this offset and not too old: its content is
+    /// not compared, because a write was in flight at the same time or the last writes overlapped. Or it is an intact
+    /// unit of an earlier run, with the right offset: its age cannot be judged.
     pub partly: u64,
-    /// Not: no header of ours and never written in this run, trimmed, or written with an error.
+    /// Units not judged: no header of ours and never written in this run, trimmed, or last written with an error.
     pub unjudged: u64,
-    /// Not what they must be.
+    /// Units that are wrong.
     pub wrong: u64,
 }
 
 impl Judged {
-    /// Adds others.
+    /// Adds the counts of another value.
     pub fn add(&mut self, other: Self) {
         self.whole += other.whole;
         self.partly += other.partly;
@@ -27,7 +28,7 @@ impl Judged {
         self.wrong += other.wrong;
     }
 
-    /// All that was read.
+    /// Number of all units read.
     #[must_use]
     pub fn read(&self) -> u64 {
         self.whole + self.partly + self.unjudged + self.wrong
@@ -43,15 +44,15 @@ pub enum MismatchKind {
     Zeros,
     /// The header is damaged.
     DamagedHeader,
-    /// The content is not what the header says.
+    /// The content does not match the CRC in the header.
     DamagedContent,
     /// It was written to another place: a write or this read was misdirected.
     WrongOffset,
     /// Another run wrote it: this run's write did not arrive.
     ForeignSeed,
-    /// An older write of this run: a later one was lost, or the target answered from the past.
+    /// An older write of this run: a later write was lost, or the target returned old data.
     Stale,
-    /// A generation that this run has not written here, newer than the last one.
+    /// A generation that this run has not written here; it is newer than the last one.
     NeverWritten,
 }
 
@@ -70,7 +71,7 @@ impl fmt::Display for MismatchKind {
     }
 }
 
-/// A unit that is not what was written.
+/// A unit that does not hold what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{kind} ({unit_bytes} bytes at byte {offset_bytes}; expected {expected}{found})",
@@ -84,9 +85,9 @@ pub struct Mismatch {
     pub offset_bytes: u64,
     /// Its length.
     pub unit_bytes: u32,
-    /// Generations that would be right; 1 to the last one where nothing was expected here.
+    /// The generations that would be correct; from 1 to the last one where nothing was expected here.
     pub generations: RangeInclusive<u64>,
-    /// The header that was found, where it is sound.
+    /// The header that was found, if it is intact.
     pub found: Option<Header>,
 }
 
@@ -111,11 +112,11 @@ impl fmt::Display for Found<'_> {
     }
 }
 
-/// Judges one unit as it was read from `offset_bytes`: a sound header of the run `seed` for this place, with one of
-/// `generations`, and, where `content` is set, the content that belongs to it.
+/// Judges one unit as it was read from `offset_bytes`: it must have an intact header of the run `seed`, for this
+/// offset, with one of `generations`. Where `content` is set, the content must match the header's CRC too.
 ///
 /// # Errors
-/// The first thing that is wrong, in the order of [`MismatchKind`] from header to age; content last.
+/// The first mismatch, in the order of [`MismatchKind`] from header to age; the content is checked last.
 pub fn check(
     unit: &[u8],
     offset_bytes: u64,
@@ -154,12 +155,12 @@ pub fn check(
     Err(mismatch(kind, Some(header)))
 }
 
-/// Judges a unit that this run has never written by itself: a header of ours, from whatever run, must be of this place,
-/// and its checksum that of the content. Whether it is the last that was written there cannot be known. True where it
-/// was judged: there was a header, and all that it speaks of.
+/// Judges a unit that this run has never written, by its own header: any header of ours, from whatever run, must have
+/// this offset, and its CRC must match the content. Its age cannot be judged. Returns true if the whole unit was
+/// judged: headers and the content that they cover.
 ///
 /// # Errors
-/// What is wrong.
+/// The first mismatch.
 pub fn check_alone(unit: &[u8], offset_bytes: u64) -> Result<bool, Mismatch> {
     let mismatch = |at, kind, found| {
         let unit_bytes = unit.len() as u32;
@@ -170,13 +171,14 @@ pub fn check_alone(unit: &[u8], offset_bytes: u64) -> Result<bool, Mismatch> {
         let header = match Header::read_any(rest) {
             Ok(header) => header,
             Err(HeaderFault::Damaged) => return mismatch(at, MismatchKind::DamagedHeader, None),
-            // Behind units of ours there may be anything: what they speak of was judged, the whole was not.
+            // Anything may follow our units: the units with headers were judged, but not the whole piece.
             Err(HeaderFault::Absent) => return Ok(false),
         };
         if header.offset_bytes != at {
             return mismatch(at, MismatchKind::WrongOffset, Some(header));
         }
-        // Units of the run that wrote it may have been shorter, and several stand here; or longer than what is at hand.
+        // The run that wrote this may have used shorter units, so that several of them are here; or longer units, which
+        // end beyond `unit`.
         let Some((own, behind)) = rest.split_at_checked(header.unit_bytes as usize) else { return Ok(false) };
         if !header.content_is_sound(own) {
             return mismatch(at, MismatchKind::DamagedContent, Some(header));

@@ -1,26 +1,26 @@
-//! Which pieces of a region have headers.
+//! The grid of granules and units of a job's region.
 
 use crate::job::model::{Job, Pattern, SizeMix};
 use forebay_block::OpKind;
 
-/// Memory that a map may take: 32 Mi granules, which are 128 GiB in granules of 4096 bytes.
+/// Most memory of a map in bytes: enough for 32 Mi granules, which are 128 GiB in granules of 4096 bytes.
 pub const MAP_BYTES_MAX: u64 = 256 << 20;
 
-/// The longest unit: what has one header.
+/// Longest unit in bytes; a unit has one header.
 const UNIT_BYTES_MAX: u64 = 4096;
-/// What targets write as a whole.
+/// Bytes that targets write atomically.
 const SECTOR_BYTES: u64 = 512;
 
 /// Why a job cannot be verified.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// The I/Os have no grid of sectors in common.
+    /// The I/Os do not lie on a common grid of sectors.
     #[error(
         "verifying needs sizes, alignment and stride that are multiples of 512 bytes, their greatest common divisor is \
          {granule_bytes}: change them or do not verify"
     )]
     Grid {
-        /// The greatest common divisor.
+        /// Greatest common divisor of sizes, alignment and stride.
         granule_bytes: u64,
     },
     /// The map would take too much memory.
@@ -34,15 +34,15 @@ pub enum VerifyError {
         region_bytes: u64,
         /// Length of a granule.
         granule_bytes: u64,
-        /// Memory it would take.
+        /// Memory that the map would take.
         need_bytes: u64,
-        /// The longest region with granules of that length.
+        /// Longest region for granules of this length.
         region_max_bytes: u64,
     },
 }
 
-/// The grid of a job's I/Os: granules, which every I/O covers whole or not at all, and the units within, which have a
-/// header each.
+/// The grid of a job's I/Os. Every I/O covers a granule as a whole or not at all; a granule is made of units, which
+/// have one header each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     origin_bytes: u64,
@@ -51,11 +51,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a job on a region, given as offset and length in bytes: granules are the greatest common divisor of
-    /// all sizes of I/O, the alignment and the stride.
+    /// The layout of a job on a region (offset and length in bytes). The granule is the greatest common divisor of all
+    /// I/O sizes, the alignment and the stride.
     ///
     /// # Errors
-    /// Where that is no multiple of 512 bytes.
+    /// The granule is no multiple of 512 bytes.
     pub fn of(job: &Job, region: (u64, u64)) -> Result<Self, VerifyError> {
         let mut granule = 0;
         let uses = |kinds: &[OpKind]| job.mix.weights.iter().any(|(kind, weight)| *weight > 0 && kinds.contains(kind));
@@ -75,7 +75,8 @@ impl Layout {
                     if parts.len() == 1 {
                         origin = origin.saturating_add(skew_bytes);
                     } else {
-                        // The other kinds lie elsewhere.
+                        // The other patterns begin without this skew, so it must be a multiple of the granule instead
+                        // of moving the origin.
                         granule = divisor(granule, skew_bytes);
                     }
                 }
@@ -87,10 +88,10 @@ impl Layout {
         Self::new(origin, granule)
     }
 
-    /// Granules of `granule_bytes` from `origin_bytes` on.
+    /// A layout with granules of `granule_bytes`, from `origin_bytes` on.
     ///
     /// # Errors
-    /// Where granules are no multiple of 512 bytes.
+    /// `granule_bytes` is 0 or no multiple of 512.
     pub fn new(origin_bytes: u64, granule_bytes: u64) -> Result<Self, VerifyError> {
         if granule_bytes == 0 || !granule_bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(VerifyError::Grid { granule_bytes });
@@ -98,13 +99,13 @@ impl Layout {
         Ok(Self { origin_bytes, granule_bytes, unit_bytes: divisor(granule_bytes, UNIT_BYTES_MAX) as u32 })
     }
 
-    /// Begin of the first granule on the target.
+    /// Byte offset of the first granule on the target.
     #[must_use]
     pub fn origin_bytes(&self) -> u64 {
         self.origin_bytes
     }
 
-    /// Length of a granule: a multiple of 512 bytes.
+    /// Length of a granule in bytes: a multiple of 512.
     #[must_use]
     pub fn granule_bytes(&self) -> u64 {
         self.granule_bytes
@@ -117,9 +118,9 @@ impl Layout {
     }
 }
 
-/// Greatest common divisor; of 0 and a number that number.
+/// Greatest common divisor. If one number is 0, the result is the other.
 fn divisor(mut a: u64, mut b: u64) -> u64 {
-    // Euclid: at most some 90 rounds for 64 bits.
+    // Euclid's algorithm: at most about 90 steps for 64 bits.
     while b != 0 {
         (a, b) = (b, a % b);
     }

@@ -4,35 +4,37 @@ use super::judge::{Judged, Mismatch, check, check_alone};
 use super::layout::{Layout, MAP_BYTES_MAX, VerifyError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of the generation. 2^44 writes are 20 days at ten million a second; granules written later are not judged.
+/// Bits of the generation. 2^44 writes last for 20 days at ten million a second; granules written after that are not
+/// judged.
 const GENERATION_MASK: u64 = (1 << 44) - 1;
-/// Writes and trims in flight: 14 bits.
+/// One write or trim in flight; the count has 14 bits.
 const COUNT_ONE: u64 = 1 << 44;
 const COUNT_MASK: u64 = ((1 << 14) - 1) << 44;
-/// More than one write or trim took part in the period.
+/// More than one write or trim belongs to the present period.
 const MIXED: u64 = 1 << 58;
-/// A trim or a failed write took part in it: the content is unknown.
+/// The period has a trim or a failed write: the content is unknown.
 const LOST: u64 = 1 << 59;
-/// Before the period began, the content was known.
+/// The content was known when the period began.
 const PRIOR: u64 = 1 << 60;
-/// Too many at once to count: never judged again.
+/// The count of writes in flight overflowed: the granule is never judged again.
 const OVERFLOWN: u64 = 1 << 61;
 
-/// What a run has written, and what reads are held against. See the module's description.
+/// What a run has written, for comparison with what it reads. See the module's description.
 ///
-/// All accesses are sequentially consistent: a read that sees the data of a write also sees that it was announced.
+/// All accesses are sequentially consistent: a read that returns the data of a write also sees that the write was
+/// announced.
 #[derive(Debug)]
 pub struct WrittenMap {
     layout: Layout,
     seed: u64,
     granules: Box<[AtomicU64]>,
-    /// The last generation that was given.
+    /// The last generation given to a write.
     issued: AtomicU64,
-    /// Trims begun and writes failed.
+    /// Number of trims begun and writes failed so far.
     disturbances: AtomicU64,
 }
 
-/// The map as it was before a read was submitted. Reused from read to read: it keeps its memory.
+/// The state of the map before a read was submitted. It is reused for each read, so that it allocates only once.
 #[derive(Clone, Debug, Default)]
 pub struct ReadView {
     states: Vec<u64>,
@@ -46,10 +48,11 @@ struct Touched {
 }
 
 impl WrittenMap {
-    /// A map of a region (offset and length in bytes) of which nothing has been written. `seed` is what the headers say.
+    /// Makes a map of a region (offset and length in bytes) of which nothing has been written. `seed` is the seed in
+    /// the headers.
     ///
     /// # Errors
-    /// Where it would take more than [`MAP_BYTES_MAX`].
+    /// The map would take more than [`MAP_BYTES_MAX`].
     pub fn new(layout: Layout, region: (u64, u64), seed: u64) -> Result<Self, VerifyError> {
         let region_bytes = region.0.saturating_add(region.1).saturating_sub(layout.origin_bytes());
         let granule_bytes = layout.granule_bytes();
@@ -63,18 +66,18 @@ impl WrittenMap {
         Ok(Self { layout, seed, granules, issued: AtomicU64::new(0), disturbances: AtomicU64::new(0) })
     }
 
-    /// The grid of its granules.
+    /// The grid of granules and units.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Announces a write before it is submitted, and gives the generation for its headers.
+    /// Announces a write before it is submitted, and returns the generation for its headers.
     #[must_use]
     pub fn before_write(&self, offset_bytes: u64, len_bytes: u32) -> u64 {
-        // First all granules are taken, then the generation is drawn: so generations grow from period to period.
+        // All granules enter the period before the generation is drawn, so that generations grow from period to period.
         for touched in self.touched(offset_bytes, len_bytes) {
-            // A granule that is written in part would hold two generations: not judged. Layouts avoid it.
+            // A granule that is written in part would hold two generations, so it is not judged. Layouts avoid this.
             self.begin(touched.index, !touched.whole);
         }
         let generation = self.issued.fetch_add(1, Ordering::SeqCst) + 1;
@@ -93,24 +96,25 @@ impl WrittenMap {
         generation
     }
 
-    /// The write is complete.
+    /// Notes that the write has completed.
     pub fn after_write(&self, offset_bytes: u64, len_bytes: u32) {
         for touched in self.touched(offset_bytes, len_bytes) {
             self.end(touched.index);
         }
     }
 
-    /// The write has failed: what is there now is unknown until the next one.
+    /// Notes that the write has failed: the content is unknown until the next write.
     pub fn failed_write(&self, offset_bytes: u64, len_bytes: u32) {
         for touched in self.touched(offset_bytes, len_bytes) {
             self.update(touched.index, |state| Some(state | LOST));
         }
-        // Behind the mark and before the end: a view taken before sees the count change, one taken later the mark.
+        // After the mark is set and before the period ends: a view taken earlier sees the count change, a later view
+        // sees the mark.
         self.disturbances.fetch_add(1, Ordering::SeqCst);
         self.after_write(offset_bytes, len_bytes);
     }
 
-    /// Announces a trim before it is submitted: what is there is unknown until the next write.
+    /// Announces a trim before it is submitted: the content is unknown until the next write.
     pub fn before_discard(&self, offset_bytes: u64, len_bytes: u32) {
         for touched in self.touched(offset_bytes, len_bytes) {
             self.begin(touched.index, true);
@@ -118,22 +122,22 @@ impl WrittenMap {
         self.disturbances.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The trim is over, whether or not it failed.
+    /// Notes that the trim has ended, whether or not it failed.
     pub fn after_discard(&self, offset_bytes: u64, len_bytes: u32) {
         self.after_write(offset_bytes, len_bytes);
     }
 
-    /// Takes the state before a read is submitted.
+    /// Takes the state of the granules before a read is submitted.
     pub fn before_read(&self, offset_bytes: u64, len_bytes: u32, view: &mut ReadView) {
-        // Before the granules: see `failed_write`.
+        // Before the granules are loaded; `failed_write` says why.
         view.disturbances = self.disturbances.load(Ordering::SeqCst);
         view.states.clear();
         let states = self.touched(offset_bytes, len_bytes);
         view.states.extend(states.map(|touched| self.granules[touched.index].load(Ordering::SeqCst)));
     }
 
-    /// Judges what a read of `offset_bytes` gave: what became of its units, and the first one that is not what it must
-    /// be. `view` is from [`WrittenMap::before_read`] of the same read. Boxed: it is rare and large.
+    /// Judges the data of a read of `offset_bytes`: the counts of its units, and the first mismatch. `view` is from
+    /// [`WrittenMap::before_read`] of the same read. The mismatch is boxed because it is rare and large.
     pub fn judge_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> (Judged, Option<Box<Mismatch>>) {
         let (mut judged, mut first) = (Judged::default(), None);
         let len_bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -154,10 +158,10 @@ impl WrittenMap {
         (judged, first)
     }
 
-    /// As [`WrittenMap::judge_read`], for those who want to know only whether all is right.
+    /// Like [`WrittenMap::judge_read`], for callers that only need to know whether all units are right.
     ///
     /// # Errors
-    /// The first unit that is not what it must be.
+    /// The first mismatch.
     pub fn check_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> Result<Judged, Box<Mismatch>> {
         let (judged, wrong) = self.judge_read(data, offset_bytes, view);
         wrong.map_or(Ok(judged), Err)
@@ -188,7 +192,7 @@ impl WrittenMap {
         }
     }
 
-    /// What must be true of a granule whose state was `before`.
+    /// What must hold for a granule whose state was `before` when the read was submitted.
     fn demand(&self, index: usize, before: u64, disturbances: u64) -> Demand {
         let now = self.granules[index].load(Ordering::SeqCst);
         if (before | now) & OVERFLOWN != 0 {
@@ -209,7 +213,7 @@ impl WrittenMap {
         } else if before & COUNT_MASK == 0 && is_known(before) {
             Demand::From(generation)
         } else if before & COUNT_MASK != 0 && before & PRIOR != 0 {
-            // The generation before the period is no longer known.
+            // The generation of the time before the period is no longer known.
             Demand::From(1)
         } else {
             Demand::None
@@ -233,11 +237,11 @@ impl WrittenMap {
 
     fn update(&self, index: usize, change: impl Fn(u64) -> Option<u64>) {
         let change = |state| if state & OVERFLOWN == 0 { change(state) } else { None };
-        // Without a change there is nothing to do: both results are fine.
+        // If the state does not change there is nothing to do, so both results are fine.
         let _ = self.granules[index].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
     }
 
-    /// Granules that an I/O touches, those outside the region left out.
+    /// The granules that an I/O touches, within the region.
     fn touched(&self, offset_bytes: u64, len_bytes: u32) -> impl Iterator<Item = Touched> + use<> {
         let granule_bytes = self.layout.granule_bytes();
         let origin = self.layout.origin_bytes();
@@ -251,19 +255,19 @@ impl WrittenMap {
     }
 }
 
-/// What a read must have given.
+/// What a read of a granule must return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {
-    /// This generation, undamaged.
+    /// Exactly this generation, undamaged.
     Exactly(u64),
-    /// A header of this generation or a later one.
+    /// A header of this generation or of a later one.
     From(u64),
-    /// Anything; but where it has a header, that must be of this place, and fit what follows it.
+    /// Anything; but a header, if there is one, must have this offset and match the content.
     Alone,
     None,
 }
 
-/// Whether a state without writes in flight says what is there.
+/// Whether a state without writes in flight defines the content.
 fn is_known(state: u64) -> bool {
     state & GENERATION_MASK != 0 && state & (LOST | OVERFLOWN) == 0
 }

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 
 const SEED: u64 = 77;
 const SECTOR: usize = 512;
-/// The region does not begin at 0.
+/// The region does not begin at offset 0.
 const BASE: u64 = 3 << 20;
 
-/// A map, content and a target, which is honest: sectors are whole, nothing else is.
+/// A map, content and an honest target: it writes sectors atomically, and nothing larger.
 struct Bench {
     map: WrittenMap,
     content: Content,
@@ -42,7 +42,7 @@ impl Bench {
         sectors.iter().flat_map(|sector| *sector.lock().unwrap()).collect()
     }
 
-    /// Content of a write that has been announced.
+    /// The content of a write, which is announced to the map.
     fn announce(&self, offset: u64, len: u32) -> Vec<u8> {
         let mut data = vec![0; len as usize];
         self.content.fill(&mut data, offset, self.map.before_write(offset, len));
@@ -78,7 +78,7 @@ fn what_was_written_is_judged_whole_and_the_rest_not() {
     assert_eq!(bench.read(BASE, 65_536), judged(0, 0, 16));
     bench.write(BASE + 8192, 16_384);
     assert_eq!(bench.read(BASE, 65_536), judged(4, 0, 12));
-    // Half a granule is not.
+    // Half a granule is not judged.
     assert_eq!(bench.read(BASE + 4096, 8192), judged(0, 0, 4));
     bench.map.before_discard(BASE + 8192, 8192);
     bench.map.after_discard(BASE + 8192, 8192);
@@ -148,14 +148,14 @@ fn a_write_that_landed_where_nothing_was_written_is_found() {
     let data = bench.write(BASE, 4096);
     bench.store(BASE + 8192, &data);
     assert_eq!(bench.read(BASE + 8192, 4096), Err(MismatchKind::WrongOffset));
-    // Nor may what an earlier run has left belong elsewhere.
+    // Units of an earlier run must not lie at another offset either.
     let mut unit = vec![1; 4096];
     Header::write(&mut unit, BASE, SEED + 1, 1);
     bench.store(BASE + 8192, &unit);
     assert_eq!(bench.read(BASE + 8192, 4096), Err(MismatchKind::WrongOffset));
 }
 
-/// A later process knows nothing of what an earlier one wrote; what has our header says enough by itself.
+/// A later process does not know what an earlier one wrote; units with our header can be judged by the header alone.
 #[test]
 fn regression_units_of_an_earlier_run_are_judged_by_themselves() {
     let bench = Bench::new(4096, 64 << 10);
@@ -165,14 +165,14 @@ fn regression_units_of_an_earlier_run_are_judged_by_themselves() {
         unit
     };
     bench.store(BASE, &unit(4096, BASE));
-    // Shorter units of a run with shorter I/Os, and one without a header between them.
+    // Shorter units of a run with shorter I/Os, and a gap without a header between them.
     (1..3).for_each(|block| {
         (0..8).for_each(|sector| {
             bench.store(BASE + block * 4096 + sector * 512, &unit(512, BASE + block * 4096 + sector * 512))
         });
     });
     bench.store(BASE + 2 * 4096 + 1024, &[3; 512]);
-    // Longer than what is judged at once, and nothing at all.
+    // A unit longer than the piece that is judged at once, then nothing.
     bench.store(BASE + 3 * 4096, &unit(8192, BASE + 3 * 4096));
     assert_eq!(bench.read(BASE, 7 * 4096), judged(0, 2, 5));
     let damaged = |at: u64, byte: usize| {
@@ -254,7 +254,7 @@ fn of_overlapping_writes_any_may_be_the_last() {
         bench.store(BASE, data);
         assert_eq!(bench.read(BASE, 4096), expected);
     }
-    // The next write alone makes it certain again.
+    // Only the next write makes the content known again.
     bench.write(BASE, 4096);
     assert_eq!(bench.read(BASE, 4096), judged(1, 0, 0));
 }
@@ -307,7 +307,8 @@ fn places_outside_the_region_are_left_alone() {
         let view = bench.view(offset, 8192);
         assert_eq!(bench.map.check_read(&[0; 8192], offset, &view), Ok(Judged::default()));
     }
-    // Half a granule at the begin, one whole, half of one: the halves hold two writes and are not judged.
+    // Half a granule at the beginning, a whole one, and half of one: the halves would hold two writes, so they are not
+    // judged.
     let _ = bench.map.before_write(BASE - 2048, 8192);
     bench.map.after_write(BASE - 2048, 8192);
     let view = bench.view(BASE - 2048, 8192);
@@ -317,7 +318,7 @@ fn places_outside_the_region_are_left_alone() {
     assert_eq!(bench.map.check_read(&[0; 4096], BASE + 4096, &view).map(|judged| judged.unjudged), Ok(1));
 }
 
-/// What a thread of the truth test does next.
+/// One random step of a thread of the truth test.
 fn step(bench: &Bench, random: &mut Random, view: &mut ReadView, total: &mut Judged) {
     let len = 1024 << random.below(3);
     let places = bench.sectors.len() as u64 * 512 / len;
@@ -336,7 +337,7 @@ fn step(bench: &Bench, random: &mut Random, view: &mut ReadView, total: &mut Jud
         }
         2..10 => {
             let data = bench.announce(offset, len);
-            // Sectors in an order of their own.
+            // The target writes the sectors in an order of its own.
             let rotation = random.index(data.len() / SECTOR) * SECTOR;
             bench.store(offset + rotation as u64, &data[rotation..]);
             std::thread::yield_now();
@@ -360,7 +361,7 @@ fn step(bench: &Bench, random: &mut Random, view: &mut ReadView, total: &mut Jud
 
 #[test]
 fn a_sound_target_is_never_accused_by_many_threads() {
-    // Few places, so that threads meet all the time; sectors of one write mix with those of others.
+    // Few places, so that threads meet often; sectors of one write mix with those of others.
     let bench = Bench::new(1024, 16 << 10);
     let totals: Vec<Judged> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
@@ -381,7 +382,7 @@ fn a_sound_target_is_never_accused_by_many_threads() {
     assert!(totals.iter().all(|total| total.whole > 1000), "{totals:?}");
 }
 
-/// A step of one thread that has several I/Os in flight.
+/// A step of one thread with several I/Os in flight.
 #[derive(Clone, Debug)]
 enum Step {
     Write {
@@ -392,9 +393,9 @@ enum Step {
         place: u64,
         len: u32,
     },
-    /// The target carries out one sector of the write of this number.
+    /// The target writes one sector of the write with this number.
     Apply(usize),
-    /// The I/O of this number ends.
+    /// The I/O with this number ends.
     End {
         which: usize,
         failed: bool,
@@ -477,7 +478,7 @@ proptest! {
         let before = bench.load(offset, len);
         let mut now = before.clone();
         match lie {
-            // A write lost as a whole, from a sector on, or but for its last sector.
+            // The target loses a write as a whole, from one sector on, or except for its last sector.
             0..3 => {
                 let data = bench.announce(offset, len);
                 let sectors = len as usize / SECTOR;
@@ -490,7 +491,7 @@ proptest! {
                 now[bit / 8] ^= 1 << (bit % 8);
             }
             _ => {
-                // Another place's unit is answered.
+                // The target returns a unit of another place.
                 let other = BASE + 19 * 4096 - place * 4096;
                 let unit = bench.write(other, 4096);
                 if other != offset {

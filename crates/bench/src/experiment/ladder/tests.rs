@@ -1,4 +1,4 @@
-//! Ladders with rungs of known effects.
+//! Ladders whose rungs have known effects.
 
 use super::*;
 use crate::experiment::Driver;
@@ -29,7 +29,7 @@ fn of(rungs: Vec<Rung>, rounds: u32) -> Ladder {
     }
 }
 
-/// A device that is so much slower on each rung, with 1 % of noise.
+/// A target that is slower by a given factor on each rung, with 1 % of noise.
 fn climb(ladder: &Ladder, slower: &'static [f64], end_after: usize) -> (Report, Vec<(usize, Pass)>) {
     let rung_now = Rc::new(RefCell::new(0));
     let of_fake = Rc::clone(&rung_now);
@@ -67,7 +67,7 @@ fn each_rung_is_held_against_the_one_below_it() {
     assert!((ratio - 0.8).abs() < 0.02, "{ratio}");
     assert_eq!(report.json["rungs"][2]["against"], "governor");
     assert!(report.tables[0].rows[1].iter().any(|cell| cell.contains("x faster")));
-    // Every rung stands in every place: 4 rungs, 8 rounds.
+    // Every rung has every position once: 4 rungs, 8 rounds.
     let mut places = vec![std::collections::BTreeSet::new(); 4];
     for (at, (rung, _)) in seen[4..].iter().enumerate() {
         places[*rung].insert(at % 4);
@@ -76,7 +76,7 @@ fn each_rung_is_held_against_the_one_below_it() {
     assert!(seen[..4].iter().all(|(_, pass)| *pass == Pass::Look));
 }
 
-/// The table had a mean of 0 ns, "off by -100.0 %", beside published figures.
+/// The table had a mean of 0 ns beside published figures, "off by -100.0 %".
 #[test]
 fn no_samples_are_no_figures_beside_published_ones() {
     let published = Published { mean_ns: Some(1e4), p99_ns: Some(2e4), iops: Some(1e5) };
@@ -116,7 +116,8 @@ fn only_whole_rounds_count_and_few_give_no_verdict() {
     assert!(first.unwrap_err().to_string().contains("no target"));
 }
 
-/// A rung that was lost after rounds were counted: those above it had been measured with it, and were measured without.
+/// A rung was lost after rounds were counted: the rungs above it were then measured partly with it and partly without
+/// it.
 #[test]
 fn regression_a_rung_that_is_lost_between_rounds_is_the_end() {
     let ladder = of(rungs(&["as found", "governor", "turbo"]), 6);

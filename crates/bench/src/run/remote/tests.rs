@@ -1,4 +1,4 @@
-//! A run of this process, whose figures are taken as those of other hosts.
+//! A run of this process whose figures are handled as those of other hosts.
 
 use super::*;
 use crate::job::model::{End, Mix, SizeMix, Sizes};
@@ -8,12 +8,12 @@ use forebay_block::checksum;
 use std::sync::Arc;
 
 const INTERVAL_NS: u64 = 5_000_000;
-/// When the load begins by the clock of the one who adds up.
+/// When the load begins, by the clock of the host that adds up.
 const START_NS: u64 = 7_000_000_000;
-/// Long after all is over there.
+/// A time long after all hosts have finished.
 const LATE_NS: u64 = START_NS + 3_600_000_000_000;
 
-/// A queue that is done at once.
+/// A queue whose I/Os complete at once.
 struct Immediate {
     buffer: Vec<u8>,
     done: Vec<forebay_block::Done>,
@@ -33,7 +33,7 @@ impl Queue for Immediate {
     }
 
     fn submit(&mut self, io: &forebay_block::Io) {
-        // Some work, so that there are latencies.
+        // Some work, so that latencies are above 0.
         std::hint::black_box(checksum::crc32c(&self.buffer));
         self.done.push(forebay_block::Done { slot: io.slot, error: None });
     }
@@ -64,7 +64,7 @@ impl Coordinator for Listener {
     }
 
     fn take(&mut self, figures: Figures) {
-        // As it goes over the line.
+        // Encoded and decoded as on the connection.
         let line = serde_json::to_string(&figures).unwrap();
         self.figures.push(serde_json::from_str(&line).unwrap());
     }
@@ -78,7 +78,7 @@ fn jobs() -> Vec<Job> {
     vec![Job { name: "a".to_owned(), mix: Mix::reads_percent(70), ..job.clone() }, Job { name: "b".to_owned(), ..job }]
 }
 
-/// What the host itself found, and what it says.
+/// Runs jobs as a host would: returns its own results, and the figures that it sends.
 fn run_there(jobs: &[Job]) -> (Vec<JobResult>, Vec<Figures>) {
     let assignment = |job: &Job| {
         let queue = || Immediate { buffer: vec![0; 512], done: Vec::new() };
@@ -150,7 +150,7 @@ fn what_is_known_of_a_lost_host_is_counted() {
     let there = [run_there(&jobs), run_there(&jobs)];
     let mut run = two_hosts(&jobs);
     there[0].1.iter().for_each(|figures| run.take(0, figures, LATE_NS).unwrap());
-    // Of the other one what its workers said but for their ends.
+    // From the other host all figures but its workers' ends.
     let said = || there[1].1.iter().filter(|figures| matches!(figures, Figures::Share(_)));
     said().for_each(|figures| run.take(1, figures, LATE_NS).unwrap());
     assert!(run.is_over(0) && !run.is_over(1));
@@ -165,7 +165,7 @@ fn what_is_known_of_a_lost_host_is_counted() {
     assert!(results[1].duration_ns < 3_000_000_000, "{}", results[1].duration_ns);
 }
 
-/// Bursts count what the warm-up began: as "more in milliseconds than in all" the figures of a host with a deep queue were refused.
+/// Bursts count I/Os begun in the warm-up, so the figures of a host with a deep queue were refused as "more in milliseconds than in all".
 #[test]
 fn regression_a_host_may_say_what_its_warm_up_began() {
     let jobs = jobs();
@@ -267,7 +267,7 @@ fn what_no_worker_could_say_is_refused() {
     }
     said(&mut run, Figures::End(end.clone())).unwrap();
     assert!(said(&mut run, Figures::End(end)).unwrap_err().contains("has ended"));
-    // An interval comes once: nobody fills memory with it.
+    // An interval is accepted only once, so that a host cannot fill the memory.
     let mut run = two_hosts(&jobs);
     said(&mut run, Figures::Share(Box::new(ShareFigures { is_last: false, ..*share.clone() }))).unwrap();
     assert!(said(&mut run, Figures::Share(share)).unwrap_err().contains("twice"));

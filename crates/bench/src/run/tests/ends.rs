@@ -1,4 +1,4 @@
-//! What ends a job, and what is measured up to there.
+//! How jobs end, and what is measured until then.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_number_of_ios_or_bytes_or_passes_ends_a_job() {
     for (end, ios) in [
         (End { after_ios: Some(1001), ..End::default() }, 1001),
         (End { after_bytes: Some(4096 * 777), ..End::default() }, 777),
-        // The time that was allowed is not the time that it took.
+        // The duration is the time that the job took, not the time that it was allowed.
         (End { after_ios: Some(500), after_ns: Some(10_000_000_000), ..End::default() }, 500),
         (End { after_passes: Some(0.01), ..End::default() }, (1 << 30) / 4096 / 100 + 1),
     ] {
@@ -28,7 +28,7 @@ fn threads_share_what_a_job_may_do() {
 
 #[test]
 fn what_is_not_measured_takes_nothing_from_what_a_job_may_do() {
-    // A thousand I/Os of warm-up come first.
+    // A thousand I/Os of the warm-up come first.
     for (end, ios) in [
         (End { after_ios: Some(1001), ..End::default() }, 1001),
         (End { after_bytes: Some(8192 * 777), ..End::default() }, 777),
@@ -48,7 +48,7 @@ fn a_stall_at_the_end_is_not_cut_off() {
     assert!(result.duration_ns > 3_000_000_000);
 }
 
-/// A drive that kept its promise for all of a run failed it: one I/O took 30 s at the end, and all rates were of these, too.
+/// One I/O took 30 s at the end and lowered all rates, so a drive that had kept its promise during the whole run failed it.
 #[test]
 fn a_slow_io_at_the_end_is_not_taken_for_a_low_rate() {
     let mut was_slow = false;
@@ -63,8 +63,8 @@ fn a_slow_io_at_the_end_is_not_taken_for_a_low_rate() {
     assert!(result.notes.iter().any(|warning| warning.contains("behind the others")));
 }
 
-/// fio's `iops` and `bw` were of all the time until the last completion, ours of the time in which I/Os were wanted: on a busy machine the same
-/// result had two rates.
+/// fio's `iops` and `bw` referred to the time until the last completion, our rates to the time in which I/Os were intended: on a busy
+/// machine the same result had two rates.
 #[test]
 fn regression_rates_in_fio_json_are_ours_also_where_an_io_is_slow_at_the_end() {
     let mut was_slow = false;
@@ -101,7 +101,7 @@ fn the_user_ends_a_run_with_what_is_known() {
     let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
     assert_eq!(result.partial, Some(Partial::Interrupted));
     assert!((5000..5004).contains(&result.ios()), "{}", result.ios());
-    // Its time is the time that it ran, not what was allowed.
+    // The duration is the time that the job ran, not the time that it was allowed.
     assert!((24_000_000..27_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
 }
 
@@ -125,13 +125,13 @@ fn a_job_begins_late_and_cools_down_unmeasured() {
     assert!((5 * SECOND..5 * SECOND + 100_000_000).contains(&last), "{last}");
 }
 
-/// A job of these keys of fio's.
+/// A job with these keys of fio.
 fn of_fio(keys: &str) -> Job {
     let text = format!("[x]\n{}\n", keys.replace(' ', "\n"));
     crate::job::fio::parse(&text, "x.fio").unwrap().groups[0][0].clone()
 }
 
-/// What fio 3.33 makes of them on a file of 64 MiB: I/Os of all that it does.
+/// The expected numbers are those of fio 3.33 on a file of 64 MiB, over all I/Os.
 #[test]
 fn regression_passes_are_of_whole_ios_where_those_of_fio_are() {
     let ios = |keys: &str, bs_kib: u64| {
@@ -158,7 +158,7 @@ fn regression_passes_are_of_whole_ios_where_those_of_fio_are() {
     }
 }
 
-/// What fio 3.33 makes of them: a flush took the place of a write.
+/// The expected numbers are those of fio 3.33. A flush used to take the place of a write.
 #[test]
 fn regression_flushes_that_follow_writes_are_beside_the_number_of_ios() {
     for (keys, writes, reads, flushes) in [
@@ -175,7 +175,7 @@ fn regression_flushes_that_follow_writes_are_beside_the_number_of_ios() {
             assert_eq!((of(OpKind::Write), of(OpKind::Fsync)), (writes, flushes), "{keys}");
         }
     }
-    // Flushes that are drawn are I/Os as others are.
+    // Flushes drawn from the mix count as other I/Os do.
     let mix = Mix { weights: vec![(OpKind::Write, 1), (OpKind::Flush, 1)], flush_every: None };
     let end = End { after_ios: Some(100), ..End::default() };
     assert_eq!(run_on(Job { mix, end, warmup_ns: 0, ..job(1, 1.0) }, fixed(10_000)).ios(), 100);

@@ -1,4 +1,4 @@
-//! Targets that fail, or never answer.
+//! Targets that fail or never answer.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn errors_are_counted_located_and_kept_out_of_the_latencies() {
     assert!(result.partial.is_none());
 }
 
-/// They were since the begin of the warm-up, beside intervals whose times are since its end.
+/// Times of failures counted from the beginning of the warm-up, those of intervals from its end.
 #[test]
 fn regression_times_of_failures_are_those_of_the_intervals() {
     let mut number = 0;
@@ -26,7 +26,7 @@ fn regression_times_of_failures_are_those_of_the_intervals() {
         number += 1;
         (1_000_000, (number == 5 || number == 35).then_some(IoErrorKind::Medium))
     });
-    // A warm-up of 10 ms, and an I/O takes 1 ms.
+    // A warm-up of 10 ms; each I/O takes 1 ms.
     let result = run_on(job(1, 0.1), script);
     let [early, late] = [0, 1].map(|at: usize| result.failures.first[at].at_ns);
     assert!((-5_000_000..-4_900_000).contains(&early), "{early}");
@@ -55,7 +55,7 @@ fn an_io_that_never_returns_is_reported() {
     assert!(result.ios() > 90_000);
 }
 
-/// The target hangs; the user has waited a second for it and ends the run: the result is there after 5 more, not after 60.
+/// The target hangs. The user waits for a second and ends the run: the result is there after 5 more seconds, not after 60.
 #[test]
 fn regression_the_user_does_not_wait_for_what_hangs() {
     let clock = VirtualClock::default();

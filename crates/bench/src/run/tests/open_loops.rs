@@ -1,8 +1,8 @@
-//! Loads with a schedule, and what of a late I/O is whose fault.
+//! Loads with a schedule, and whether target or tool makes an I/O late.
 
 use super::*;
 
-/// A target that answers in 20 us, and stands still for 100 ms once a second.
+/// A target that answers in 20 us and stands still for 100 ms once a second.
 fn stalling() -> Script {
     Box::new(|now, _| {
         let in_second = now % 1_000_000_000;
@@ -12,7 +12,7 @@ fn stalling() -> Script {
 
 #[test]
 fn an_open_loop_sees_a_stall_as_its_users_do() {
-    // 1,000 a second: of each second 100 I/Os meet the stall and wait for 50 ms on average: a tenth of all.
+    // At 1,000 a second, 100 I/Os of each second meet the stall, a tenth of all; they wait for 50 ms on average.
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(256, 10.0) };
     let result = run_on(open, stalling());
     assert_eq!(result.ios(), 10_000);
@@ -23,7 +23,7 @@ fn an_open_loop_sees_a_stall_as_its_users_do() {
     assert!((85_000_000..95_000_000).contains(&total.quantile_ns(0.99)), "{}", total.quantile_ns(0.99));
     assert!((40_000_000..60_000_000).contains(&total.quantile_ns(0.95)), "{}", total.quantile_ns(0.95));
     assert!(total.quantile_ns(0.89) < 30_000, "{}", total.quantile_ns(0.89));
-    // The closed loop asks only once per stall, and so hides it from its own percentiles.
+    // The closed loop submits only one I/O during each stall, and so its percentiles hide the stall.
     let closed = run_on(job(1, 10.0), stalling());
     assert!(closed.total().quantile_ns(0.999) < 30_000);
     assert!(closed.total().max_ns() > 95_000_000);
@@ -36,7 +36,7 @@ fn an_open_loop_with_one_slot_counts_from_the_intended_start_too() {
     assert_eq!(result.ios(), 10_000);
     let total = result.total();
     assert!((80_000_000..101_000_000).contains(&total.quantile_ns(0.99)), "{}", total.quantile_ns(0.99));
-    // Service times stand beside it: one in a thousand met the stall itself.
+    // Device latencies are reported beside it: one in a thousand met the stall itself.
     let device = &result.kind(OpKind::Read).unwrap().device;
     assert!(device.quantile_ns(0.99) < 30_000, "{}", device.quantile_ns(0.99));
     assert!(result.open.unwrap().no_slot > 0);
@@ -44,7 +44,7 @@ fn an_open_loop_with_one_slot_counts_from_the_intended_start_too() {
 
 #[test]
 fn an_open_loop_that_is_too_fast_for_its_target_says_what_it_left_out() {
-    // 1,000 a second on a target that takes 10 ms each, one at a time: a tenth is served in time, as much again after.
+    // 1,000 a second on a target that takes 10 ms for each, one at a time: a tenth is served in time, and as many again afterwards.
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(1, 5.0) };
     let result = run_on(open, fixed(10_000_000));
     let open = result.open.unwrap();
@@ -75,7 +75,7 @@ fn lateness_of_the_tool_is_not_the_targets() {
     let open = result.open.unwrap();
     assert_eq!(open.no_slot, 0);
     assert!((4..=5).contains(&open.late), "{}", open.late);
-    // A target that stands still with all slots taken is not the tool's doing.
+    // If the target stands still and all slots are taken, the tool is not the cause.
     let slow = run_on(Job { arrival: Arrival::Constant { iops: 1000.0 }, ..job(1, 2.0) }, stalling());
     assert_eq!(slow.open.unwrap().late, 0);
 }
@@ -107,7 +107,7 @@ fn threads_have_random_schedules_of_their_own() {
     assert_eq!(begins.len(), 8);
 }
 
-/// Handing a clock to the first worker takes a second, as reading a long trace does.
+/// Cloning the clock for the first worker takes a second, as reading a long trace would.
 #[derive(Default)]
 struct SlowToPrepare(VirtualClock, Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! Rates of loads that fall behind, and what Little's law is made of.
+//! Rates of loads that fall behind, and the figures of Little's law.
 
 use super::*;
 use crate::output::summary;
@@ -6,7 +6,7 @@ use crate::stats::open_loop::Verdict;
 
 #[test]
 fn regression_the_rate_of_an_overload_is_what_was_submitted_in_its_time() {
-    // Twice what the target can do: all of it is submitted, in twice the time.
+    // Twice what the target can do: all I/Os are submitted, in twice the time.
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(1, 5.0) };
     let result = run_on(open, fixed(2_000_000));
     let open = result.open.unwrap();
@@ -14,7 +14,7 @@ fn regression_the_rate_of_an_overload_is_what_was_submitted_in_its_time() {
     assert!((check.per_second / 500.0 - 1.0).abs() < 0.01, "{check:?}");
     assert!((check.per_second / result.iops() - 1.0).abs() < 0.01, "{} against {}", check.per_second, result.iops());
     assert!(matches!(check.verdict, Verdict::RateOff | Verdict::Missing { .. }), "{check:?}");
-    // A schedule that was kept has the rate that was asked for, whatever its last I/O took.
+    // A schedule that was kept has the requested rate, however long its last I/O took.
     let open = Job { arrival: Arrival::Constant { iops: 1000.0 }, warmup_ns: 0, ..job(64, 5.0) };
     let result = run_on(open, fixed(50_000_000));
     let check = summary::open_loop(&result, &result.open.unwrap());
@@ -34,7 +34,7 @@ fn regression_a_reader_can_do_littles_sum() {
         assert!(
             (of("completions_per_second") - of("completions") / value["duration_s"].as_f64().unwrap()).abs() < 1e-6
         );
-        // And what was wanted, in flight or not, from the mean that the percentiles belong to.
+        // The depth that was wanted, in flight or waiting, follows from the mean of the reported percentiles.
         let total = value["total_latency_mean_ns"].as_f64().unwrap();
         assert_eq!(value["kinds"][0]["latency_ns"]["total"]["mean"], total);
         let wanted = value["depth"]["wanted_mean"].as_f64().unwrap();
@@ -46,7 +46,7 @@ fn regression_a_reader_can_do_littles_sum() {
 
 #[test]
 fn regression_where_nothing_was_measured_nothing_is_claimed() {
-    // Longer than all of the run.
+    // The first I/O takes longer than the whole run.
     let result = run_on(job(1, 0.005), fixed(900_000_000));
     assert!(!result.has_measured());
     assert!(result.notes.iter().any(|note| note.contains("NO I/O WAS MEASURED: none began")), "{:?}", result.notes);
@@ -56,13 +56,13 @@ fn regression_where_nothing_was_measured_nothing_is_claimed() {
     assert!(value["cpu"]["user_ns_per_io"].is_null() && value["depth"]["wanted_mean"].is_null(), "{value}");
     let latency = &value["kinds"][0]["latency_ns"]["total"];
     assert!(latency["mean"].is_null() && latency["max"].is_null(), "{latency}");
-    // A schedule without an I/O in its time.
+    // A schedule without an I/O in the measured time.
     let slow = Job { arrival: Arrival::Constant { iops: 0.1 }, ..job(1, 1.0) };
     let notes = run_on(slow, fixed(10_000)).notes;
     assert!(notes.iter().any(|note| note.contains("the schedule has no I/O")), "{notes:?}");
 }
 
-/// A target that does one I/O at a time, each in 10 ms: 100 a second, whatever the depth.
+/// A target that serves one I/O at a time in 10 ms each: 100 a second at any depth.
 pub(super) fn serial() -> Script {
     let mut free_ns = 0;
     Box::new(move |now, _| {
@@ -71,7 +71,8 @@ pub(super) fn serial() -> Script {
     })
 }
 
-/// Its rate was 61 a second, with 156 in flight, as the time in which the last I/Os ended counted and those in flight at the begin did not.
+/// The rate was 61 a second, with 156 in flight: the time in which the last I/Os ended counted, but the I/Os in flight at the beginning did
+/// not.
 #[test]
 fn regression_the_rate_of_a_deep_queue_is_that_of_its_window() {
     for depth in [1, 64, 256] {
@@ -85,7 +86,7 @@ fn regression_the_rate_of_a_deep_queue_is_that_of_its_window() {
     }
 }
 
-/// One I/O of a hundred that was the last, and took 5 s, was left out of the rate of a fixed amount of work.
+/// The last of a hundred I/Os took 5 s and was left out of the rate of a fixed amount of work.
 #[test]
 fn regression_a_fixed_amount_of_work_takes_as_long_as_it_takes() {
     let mut number = 0;
@@ -99,8 +100,8 @@ fn regression_a_fixed_amount_of_work_takes_as_long_as_it_takes() {
     assert!(result.depth_wanted().unwrap() < 1.01, "{:?}", result.depth_wanted());
 }
 
-/// Twice what the target can do, all of it submitted in its time, without a warm-up: 133 a second, as what came steadily to the end
-/// counted as stragglers.
+/// Twice what the target can do, all submitted in its time, without a warm-up: the rate was 133 a second, because I/Os that steadily ended
+/// after the window counted as stragglers.
 #[test]
 fn regression_no_rate_is_above_what_ended_in_any_stretch() {
     for arrival in [Arrival::Constant { iops: 200.0 }, Arrival::Poisson { iops: 200.0 }] {
@@ -110,10 +111,10 @@ fn regression_no_rate_is_above_what_ended_in_any_stretch() {
             assert!(!result.notes.iter().any(|note| note.contains("behind the others")), "{:?}", result.notes);
         }
     }
-    // A loop that was empty at its begin: 108 a second.
+    // A loop that was empty at its beginning had 108 a second.
     let result = run_on(Job { warmup_ns: 0, ..job(256, 4.0) }, serial());
     assert!((result.iops() - 100.0).abs() < 1.0, "{}", result.iops());
-    // What really hangs makes the rate no lower, and is said.
+    // An I/O that really hangs does not lower the rate, and there is a warning.
     let mut number = 0;
     let script: Script = Box::new(move |_, _| {
         number += 1;
@@ -125,16 +126,16 @@ fn regression_no_rate_is_above_what_ended_in_any_stretch() {
     assert!(result.notes.iter().any(|note| note.contains("behind the others")), "{:?}", result.notes);
 }
 
-/// What the warm-up left waiting was served in the measured time and counted for no rate: 152,402 of 301,577, and 0 where all of the time went
-/// by with it. The rate is the closed loop's in an overload, and the one that was asked for below it.
+/// I/Os that the warm-up left waiting were served in the measured time and counted for no rate: 152,402 of 301,577, or 0 where they took
+/// all of the time. In an overload the rate must be that of the closed loop, otherwise the requested one.
 #[test]
 fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
-    // Four at a time, each in 1 ms: 4000 a second.
+    // Four at a time in 1 ms each: 4000 a second.
     let closed = run_on(Job { warmup_ns: 0, ..job(4, 2.0) }, fixed(1_000_000)).iops();
     assert!((closed / 4000.0 - 1.0).abs() < 0.005, "{closed}");
     for times in [0.5, 0.9, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0] {
         for warmup_ns in [0, 100_000_000, 1_000_000_000] {
-            // A schedule by chance that is little above what the target can do is at times below it.
+            // A Poisson schedule only slightly above the target's rate is below it at times.
             for poisson in [false, true].into_iter().filter(|poisson| !poisson || times != 1.1) {
                 let iops = closed * times;
                 let arrival = if poisson { Arrival::Poisson { iops } } else { Arrival::Constant { iops } };
@@ -142,7 +143,7 @@ fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
                 let which = format!("{times} times, warm-up {warmup_ns}, poisson {poisson}");
                 let open = result.open.unwrap();
                 let check = summary::open_loop(&result, &open);
-                // A schedule by chance has its own number, not just the mean.
+                // A Poisson schedule has a random number of I/Os, not exactly the mean.
                 let (wanted, near) = match (times < 1.0, poisson) {
                     (true, true) => (open.scheduled as f64 / 2.0, 0.02),
                     (true, false) => (iops, 0.01),
@@ -154,13 +155,13 @@ fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
                 assert!((result.depth_mean / depth - 1.0).abs() < 0.01, "{}: {which}", result.depth_mean);
                 let law = summary::little(&result);
                 assert_eq!(law.verdict, crate::stats::little::Verdict::Holds, "{law:?}: {which}");
-                // Each stretch of it has that rate.
+                // Each interval has that rate.
                 let counts = result.rated_intervals().filter(|row| row.begin_ns + row.length_ns <= 2_000_000_000);
                 for row in counts.filter(|row| times > 1.2 && row.begin_ns > 0) {
                     let rate = crate::run::per_second(row.ios, row.length_ns);
                     assert!((rate / closed - 1.0).abs() < 0.02, "{rate}: {which}");
                 }
-                // Latencies are of what was wanted in the measurement, and of nothing else.
+                // Latencies are only those of I/Os intended in the measurement.
                 assert_eq!((result.ios(), result.total().count()), (open.issued, open.issued), "{which}");
                 assert_eq!(result.rated_ios(), open.issued + open.backlog, "{which}");
                 assert_eq!(open.backlog > 8, warmup_ns > 0 && times > 1.0, "{open:?}: {which}");
@@ -170,7 +171,7 @@ fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
     }
 }
 
-/// A look on the way and the end speak of the same rate.
+/// A result during the run and the one at the end have the same rate.
 #[test]
 fn regression_an_overload_has_one_rate_wherever_it_is_looked_at() {
     let arrival = Arrival::Constant { iops: 8000.0 };
@@ -195,7 +196,7 @@ fn regression_an_overload_has_one_rate_wherever_it_is_looked_at() {
     }
 }
 
-/// A warm-up that left so much waiting that nothing else was submitted: "0 I/Os, 0.00 IOPS".
+/// The warm-up left so many I/Os waiting that no others were submitted: the result was "0 I/Os, 0.00 IOPS".
 #[test]
 fn regression_a_backlog_alone_has_a_rate_and_no_latency() {
     let arrival = Arrival::Constant { iops: 40_000.0 };

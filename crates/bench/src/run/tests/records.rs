@@ -25,7 +25,7 @@ fn records_say_what_became_of_each_io() {
     let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header, options).unwrap();
     let clock = VirtualClock::default();
     let mut number = 0;
-    // Each needs longer than the schedule allows it, and one in ten fails.
+    // Each I/O needs longer than the schedule's distance, and one in ten fails.
     let script: Script = Box::new(move |_, _| {
         number += 1;
         (1_100_000, (number % 10 == 0).then_some(IoErrorKind::Medium))
@@ -53,7 +53,7 @@ fn records_say_what_became_of_each_io() {
         assert_eq!((record.depth, record.len_bytes, record.kind), (1, 4096, OpKind::Read));
         assert_eq!(record.failed, at % 10 == 9, "{record:?}");
     }
-    // The last one waited for the hundred milliseconds by which all before it were late.
+    // The last I/O waited for the hundred milliseconds by which all before it were late.
     let last = records[999];
     assert!((99_000_000..101_500_000).contains(&(last.submitted_ns - last.intended_ns)), "{last:?}");
 }

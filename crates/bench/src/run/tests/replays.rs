@@ -1,4 +1,4 @@
-//! Loads that are traces.
+//! Loads that replay traces.
 
 use super::*;
 use crate::replay::{Feed, Fit, Recorded, Requests, Selection, SourceError, TraceSource};
@@ -43,7 +43,7 @@ fn replayed(depth: u32, arrival: Arrival) -> Job {
     Job { depth, arrival, mix, sizes, pattern, warmup_ns: 0, end: End::default(), ..Job::default() }
 }
 
-/// Runs it; with it, when each I/O reached the target, and which.
+/// Runs the job; also returns when each I/O reached the target, and which one.
 fn replay_on(job: Job, selection: Selection, mut script: Script) -> (JobResult, Vec<(u64, Io)>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let see = seen.clone();
@@ -83,7 +83,7 @@ fn a_replay_makes_each_request_once_at_its_time() {
         for (pair, recorded) in seen.windows(2).zip(trace.windows(2)) {
             let distance = (recorded[1].at_ns - recorded[0].at_ns) as f64 / scale;
             let error = ((pair[1].0 - pair[0].0) as f64 - distance).abs();
-            // Some readings of a clock that goes on by 50 ns with each.
+            // The tolerance is some readings of a clock that advances by 50 ns with each.
             assert!(error < 1_500.0, "{error} at {}", pair[1].0);
         }
         assert_eq!((result.ios(), result.partial, result.kinds.len()), (1000, None, 3));
@@ -98,7 +98,7 @@ fn a_replay_makes_each_request_once_at_its_time() {
 
 #[test]
 fn latency_of_a_replay_counts_from_the_recorded_time() {
-    // From 100 ms to 200 ms the target stands still, and has one slot.
+    // From 100 ms to 200 ms the target, which has one slot, stands still.
     let stall: Script = Box::new(|now, _| {
         let in_run = now.saturating_sub(LEAD_NS + LEAD_PER_THREAD_NS);
         (if (100_000_000..200_000_000).contains(&in_run) { 200_000_000 - in_run } else { 10_000 }, None)

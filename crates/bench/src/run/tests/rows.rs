@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Runs one worker on this thread with room for 1,000 intervals: no coordinator that could lag.
+/// Runs one worker on this thread with room for 1,000 intervals, so there is no coordinator that could lag.
 fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) -> JobResult {
     use super::collect::Collector;
     let kinds: Vec<OpKind> = job.mix.kinds().collect();
@@ -45,7 +45,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
     collector.finish(TargetFacts::default())
 }
 
-/// 1,000 reads of 8 KiB a second: one in each millisecond.
+/// 1,000 reads of 8 KiB a second: one read in each millisecond.
 fn one_a_millisecond(seconds: f64) -> Job {
     let size = SizeMix::fixed(8192);
     let sizes = Sizes { read: size.clone(), write: size.clone(), trim: size };
@@ -56,7 +56,7 @@ fn one_a_millisecond(seconds: f64) -> Job {
 fn intervals_hold_what_ended_in_them() {
     const SECOND: u64 = 1_000_000_000;
     let clock = VirtualClock::default();
-    // 100 us in the first second of the measurement, 200 us in the next and 300 us in the third.
+    // 100 us in the first second of the measurement, 200 us in the next, 300 us in the third.
     let script: Script = Box::new(|now, _| (now.saturating_sub(11_000_000) / SECOND * 100_000 + 100_000, None));
     let result = drive(one_a_millisecond(2.5), &clock, Scripted::new(&clock, 32, script), SECOND);
     let rows: Vec<_> = result
@@ -71,7 +71,7 @@ fn intervals_hold_what_ended_in_them() {
     for (row, truth) in result.intervals.iter().zip([100_000, 200_000, 300_000]) {
         assert!(row.latency_ns.iter().all(|found| (truth..truth + 1000).contains(found)), "{row:?}");
     }
-    // Each millisecond had one; what was not measured whole is in no window.
+    // Each millisecond had one I/O; times that were not measured completely belong to no window.
     assert_eq!(result.bursts.len(), 4);
     for row in &result.bursts {
         assert_eq!((row.iops_min, row.iops_max), (1000.0, 1000.0), "{row:?}");
@@ -96,7 +96,7 @@ fn regression_rates_of_a_second_are_seen_by_short_intervals_too() {
 fn the_slow_few_are_in_the_rows_and_in_the_bursts() {
     let clock = VirtualClock::default();
     let mut number = 0;
-    // One in fifty ends together with one that began 5 ms later.
+    // One I/O in fifty takes longer and ends together with one that began 5 ms later.
     let script: Script = Box::new(move |_, _| {
         number += 1;
         (if number % 50 == 0 { 5_100_000 } else { 100_000 }, None)
@@ -111,7 +111,7 @@ fn the_slow_few_are_in_the_rows_and_in_the_bursts() {
 
 #[test]
 fn the_mean_of_a_row_is_of_total_latencies() {
-    // One slot for twice what it can do: nearly all of the time is waiting.
+    // One slot, and twice the load that it can serve: nearly all of the latency is waiting.
     let clock = VirtualClock::default();
     let result = drive(
         Job { warmup_ns: 0, ..one_a_millisecond(1.0) },
@@ -127,7 +127,7 @@ fn intervals_keep_their_grid_after_a_stall() {
     const TENTH: u64 = 100_000_000;
     let clock = VirtualClock::default();
     let mut number = 0;
-    // Within a call for 150 ms, so that nobody looks at the time.
+    // A call that lasts for 150 ms, during which the worker does not look at the clock.
     let jump = clock.clone();
     let script: Script = Box::new(move |_, _| {
         number += 1;
@@ -137,7 +137,7 @@ fn intervals_keep_their_grid_after_a_stall() {
         (100_000, None)
     });
     let result = drive(Job { warmup_ns: 0, ..job(1, 0.6) }, &clock, Scripted::new(&clock, 1, script), TENTH);
-    // 500 in the first 50 ms; the stall ends at 200 ms; whole intervals follow.
+    // 500 I/Os in the first 50 ms; the stall ends at 200 ms; complete intervals follow.
     let after: Vec<u64> = result.intervals.iter().filter(|row| row.begin_ns >= 2 * TENTH).map(|row| row.ios).collect();
     assert!(after.iter().take(4).all(|ios| (980..=1001).contains(ios)), "{:?}", result.intervals);
 }
@@ -161,7 +161,8 @@ fn an_interval_is_closed_when_all_workers_have_left_it() {
     assert_eq!(result.bursts[0].iops_max, 10_000.0);
 }
 
-/// Intervals left out what the warm-up had begun: the first seconds of a deep queue had none, and the run was not steady.
+/// Intervals left out I/Os begun in the warm-up: at a deep queue the first seconds had none, and the run seemed not to
+/// be steady.
 #[test]
 fn regression_intervals_count_what_the_warm_up_began() {
     let clock = VirtualClock::default();
@@ -178,6 +179,6 @@ fn regression_intervals_count_what_the_warm_up_began() {
     assert_eq!(first.read.mean_ns() / 1_000_000, first.latency_ns[0] / 1_000_000);
     let interval = result.rate_interval(&counts, result.iops(), crate::stats::Confidence::P95).unwrap();
     assert!(interval.low > 98.0 && interval.high < 102.0, "{interval:?}");
-    // Totals are of what was begun in the time.
+    // Totals count only I/Os that began within the measurement.
     assert_eq!(result.kinds[0].total.count(), result.ios());
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A target whose calls take time: 1 us to take an I/O, 20 us to submit, or all of it where it is synchronous.
+/// A target whose calls take time: 1 us to accept an I/O and 20 us to submit; if it is synchronous, the call takes all
+/// of the I/O's time.
 struct Costly {
     inner: Scripted,
     is_synchronous: bool,
@@ -62,20 +63,20 @@ fn each_latency_lies_between_its_own_two_stamps() {
         assert!((found.mean_ns() - truth as f64).abs() < 500.0, "{} of {truth}", found.mean_ns());
     };
     for single_submission in [false, true] {
-        // 1 us to take and 20 us to submit; the target's 200 us begin when it has been taken.
+        // 1 us to accept and 20 us to submit; the target's 200 us begin when the I/O has been accepted.
         let (result, _) = run_on_costly(Job { single_submission, ..job(1, 0.2) }, false, fixed(200_000));
         let read = result.kind(OpKind::Read).unwrap();
         close(&read.submission, 21_000);
         close(&read.device, 180_000);
         close(&read.total, 201_000);
     }
-    // A call that carries it out is the target's time as a whole.
+    // If the call carries out the I/O, all of its time is the target's.
     let (result, _) = run_on_costly(job(1, 0.2), true, fixed(200_000));
     let read = result.kind(OpKind::Read).unwrap();
     assert!(read.submission.max_ns() < 500, "{}", read.submission.max_ns());
     close(&read.device, 201_000);
     close(&read.total, 201_000);
-    // In an open loop that is behind, the wait for a slot is part of submission.
+    // In an open loop that has fallen behind, waiting for a slot counts as submission latency.
     let open = Job { arrival: Arrival::Constant { iops: 10_000.0 }, warmup_ns: 0, ..job(1, 0.1) };
     let (result, _) = run_on_costly(open, false, fixed(200_000));
     let read = result.kind(OpKind::Read).unwrap();
@@ -85,7 +86,7 @@ fn each_latency_lies_between_its_own_two_stamps() {
 
 #[test]
 fn single_submission_submits_each_io_alone() {
-    // All four end at the same time, and so are ready together.
+    // All four I/Os end at the same time, so the next four are ready together.
     let script = || -> Script { Box::new(|now, _| (1_000_000 - now % 1_000_000, None)) };
     let (batch, kicks) = run_on_costly(Job { single_submission: false, warmup_ns: 0, ..job(4, 0.2) }, false, script());
     assert!((batch.ios() / 4..=batch.ios() / 4 + 4).contains(&kicks), "{kicks} for {}", batch.ios());

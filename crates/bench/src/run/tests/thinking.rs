@@ -3,8 +3,8 @@
 use super::*;
 use crate::job::model::Think;
 
-/// One in four I/Os takes 100 us, the others 10 us; each is followed by a pause of a millisecond. A pause is its slot's
-/// alone: no other I/O takes longer for it.
+/// One in four I/Os takes 100 us, the others 10 us; a pause of a millisecond follows each. The pause belongs to its
+/// slot alone and makes no other I/O slower.
 #[test]
 fn regression_a_pause_of_one_slot_is_not_in_the_latency_of_another() {
     let script = || -> Script {
@@ -29,7 +29,7 @@ fn regression_a_pause_of_one_slot_is_not_in_the_latency_of_another() {
 
 #[test]
 fn the_longest_pause_is_no_hang_and_bursts_wait_for_it() {
-    // Longer than a thread waits for what hangs.
+    // The pause is longer than the time after which a thread gives up I/Os that hang.
     let think = Some(Think { time_ns: 90_000_000_000, compute: false });
     let end = End { after_ios: Some(6), ..End::default() };
     let result = run_on(Job { think, end, warmup_ns: 0, ..job(2, 1.0) }, fixed(10_000));
@@ -37,14 +37,14 @@ fn the_longest_pause_is_no_hang_and_bursts_wait_for_it() {
     assert!((180_000_000_000..181_000_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
     let burst = Some(crate::job::model::Burst { ios: 4, pause_ns: 1_000_000 });
     let think = Some(Think { time_ns: 100_000, compute: false });
-    // Four slots at once, 10 us, and the pause of the burst, which is longer than that of a slot.
+    // Four slots at once, 10 us, and the pause of the burst, which is longer than a slot's think time.
     let result = run_on(Job { burst, think, ..job(4, 1.0) }, fixed(10_000));
     assert!((result.iops() / 3960.0 - 1.0).abs() < 0.02, "{}", result.iops());
 }
 
 #[test]
 fn depths_at_issue_are_counted_in_fios_classes() {
-    // All that is in flight ends at once, and is submitted again, one after the other.
+    // All I/Os in flight end at the same time, and are submitted again one after the other.
     let together: Script = Box::new(|now, _| (1_000_000 - now % 1_000_000, None));
     let result = run_on(Job { warmup_ns: 0, ..job(70, 0.1) }, together);
     let rounds = result.ios() / 70;
@@ -66,13 +66,13 @@ fn think_time_and_bursts_make_pauses() {
     let burst = Some(crate::job::model::Burst { ios: 10, pause_ns: 1_000_000 });
     let result = run_on(Job { burst, ..job(1, 1.0) }, fixed(10_000));
     assert!((result.iops() / 9_100.0 - 1.0).abs() < 0.05, "{}", result.iops());
-    // Ten in 100 us, then a pause: in the busiest millisecond no more than twenty.
+    // Ten I/Os in 100 us, then a pause: the busiest millisecond has at most twenty.
     let millisecond = result.bursts[0];
     assert!((10_000.0..=20_000.0).contains(&millisecond.iops_max), "{millisecond:?}");
 }
 
-/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 in 4 ms. Counted from the submission, the
-/// target would never have rested.
+/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 I/Os in 4 ms. If the pause began at
+/// submission, the target would never be idle.
 #[test]
 fn regression_a_pause_begins_when_the_burst_is_over() {
     let burst = Some(crate::job::model::Burst { ios: 4, pause_ns: 1_000_000 });

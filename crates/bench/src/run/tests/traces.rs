@@ -22,14 +22,14 @@ fn regression_a_trace_is_measured_from_its_begin_to_its_end() {
         let (job, _directory) = traced(&times(), more);
         let result = run_on(job, fixed(100_000));
         assert_eq!((result.ios(), result.partial), (1000, None));
-        // To the end of its last I/O, not for as long as a run might take.
+        // The run lasts until the end of its last I/O, not as long as a run may last.
         assert!((999_000_000..999_300_000).contains(&result.duration_ns), "{more}: {}", result.duration_ns);
         assert!((result.iops() / 1001.0 - 1.0).abs() < 0.001, "{more}: {}", result.iops());
         let open = result.open.unwrap();
         assert_eq!((open.scheduled, open.issued), (1000, 1000));
         assert!(result.notes.is_empty(), "{:?}", result.notes);
     }
-    // What is not over when the time is, is cut.
+    // I/Os beyond the runtime are cut off.
     let (job, _directory) = traced(&times(), "runtime = \"500ms\"\n");
     let result = run_on(job, fixed(100_000));
     assert_eq!((result.ios(), result.duration_ns / 1_000_000), (500, 500));

@@ -1,8 +1,8 @@
-//! Targets that lie, under verifying.
+//! Verifying on targets that return wrong data.
 
 use super::*;
 
-/// A target that keeps what is written; `wrong` says of each I/O by its number what becomes of it.
+/// A target that keeps what is written; `wrong` decides the fate of each I/O by its number.
 struct Keeping {
     clock: VirtualClock,
     data: Vec<u8>,
@@ -15,9 +15,9 @@ struct Keeping {
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Good,
-    /// It fails, and may have written a part.
+    /// The write fails, and may have written a part.
     Fails,
-    /// A bit of what is read is flipped.
+    /// A bit of the data that is read is flipped.
     Flips,
 }
 
@@ -85,7 +85,7 @@ fn a_sound_target_is_verified_and_not_accused() {
     assert_eq!(result.failures.count, 0, "{:?}", result.failures.first);
     let judged = result.judged.unwrap();
     assert!(judged.whole > 10_000 && judged.partly == 0 && judged.unjudged < 300, "{judged:?}");
-    // Several in flight may meet in one place; that is judged in part.
+    // Several I/Os in flight may meet at one place; such units are judged in part.
     let result = verified(4, |_, _| Fate::Good);
     assert_eq!(result.failures.count, 0, "{:?}", result.failures.first);
     let judged = result.judged.unwrap();
@@ -117,7 +117,7 @@ fn regression_all_that_was_read_is_in_the_counts_of_verifying() {
         verified(1, |number, io| if number % 500 == 0 && io.kind == OpKind::Read { Fate::Flips } else { Fate::Good });
     let judged = result.judged.unwrap();
     assert_eq!(judged.wrong, result.failures.mismatches);
-    // Each read is one unit; those of the warm-up are in it, too.
+    // Each read is one unit; the count includes the reads of the warm-up.
     let measured = result.kind(OpKind::Read).unwrap().ios;
     assert!((measured..measured + measured / 10).contains(&judged.read()), "{judged:?} of {measured}");
     assert!(!result.has_verified_nothing());

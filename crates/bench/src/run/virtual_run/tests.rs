@@ -6,12 +6,12 @@ use crate::run::{Opened, TargetFacts};
 use forebay_block::{Done, Io, OpKind, Queue};
 use std::sync::Mutex;
 
-/// A device that serves one I/O after the other, 10 us each, for several queues.
+/// A device with several queues that serves one I/O after the other, 10 us each.
 #[derive(Default)]
 struct Server {
     waiting: Vec<(u64, usize, u32)>,
     busy_until_ns: u64,
-    /// Until then it takes longer, less and less so.
+    /// Until this time I/Os take longer; the surplus shrinks with time.
     slow_until_ns: u64,
     ended: Vec<(u64, usize, u32)>,
 }
@@ -148,20 +148,20 @@ fn who_watches_sees_the_run_so_far_and_may_end_it() {
     let shares: Vec<f64> = asked.iter().map(|asked| asked.0).collect();
     assert_eq!(shares, [0.1, 0.2, 0.3]);
     for (share, duration_ns, ios, partial) in asked.iter() {
-        // What ended a little later is counted, with its time.
+        // I/Os that ended a little later are counted, with their time.
         assert!((*duration_ns as f64 / 1e9 - share * 10.0).abs() < 0.1, "{share}: {duration_ns} ns");
         assert!((*ios as f64 / (*duration_ns as f64 / 1e9) / 100_000.0 - 1.0).abs() < 0.02, "{share}: {ios}");
         assert_eq!(*partial, None);
     }
-    // The run is whole, as if it had been asked for no more.
+    // The run is complete, as if it had been asked for no more.
     assert_eq!(result.partial, None);
     assert!((3.0..3.2).contains(&(result.duration_ns as f64 / 1e9)), "{}", result.duration_ns);
     assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
     assert_eq!(result.hung, 0);
 }
 
-/// A run that is ended early had the time of its I/Os in flight in its rate, and one on the way none of what the warm-up began: 61 of
-/// 100 in a deep queue.
+/// The duration of a run that ended early included the time of its last I/Os in flight, and a result taken before the
+/// end left out the I/Os begun in the warm-up: at a deep queue the rate was 61 instead of 100.
 #[test]
 fn regression_a_run_that_ends_early_has_the_rate_of_its_time() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -178,7 +178,7 @@ fn regression_a_run_that_ends_early_has_the_rate_of_its_time() {
     let off = |iops: f64| (iops / 100_000.0 - 1.0).abs();
     assert!(off(result.iops()) < 0.02, "{} in {} ns", result.iops(), result.rated_ns);
     let seen = seen.lock().unwrap();
-    // In the first intervals none of those that are measured has ended.
+    // No I/O of the measurement has ended in the first intervals.
     assert!(seen.len() >= 9 && seen.iter().skip(2).all(|&iops| off(iops) < 0.02), "{seen:?}");
 }
 
@@ -204,7 +204,7 @@ fn an_open_loop_in_virtual_time_keeps_its_schedule() {
 fn regression_slots_that_rest_wake_in_virtual_time_too() {
     let think = Some(crate::job::model::Think { time_ns: 200_000, compute: false });
     let result = run_job(Job { think, ..job(1, 4, 1) });
-    // Four slots: each 11 to 44 us of I/O behind one another, then 200 us of rest.
+    // Four slots: each has 11 to 44 us of I/O, one after the other, then 200 us of rest.
     let mean = result.total().mean_ns();
     let expected = 4.0 * 1e9 / (200_000.0 + mean);
     assert!((result.iops() / expected - 1.0).abs() < 0.01, "{} against {expected}", result.iops());
@@ -215,11 +215,11 @@ fn regression_slots_that_rest_wake_in_virtual_time_too() {
 fn regression_think_time_that_computes_passes_in_virtual_time() {
     let think = Some(crate::job::model::Think { time_ns: 9_000, compute: true });
     let result = run_job(Job { think, ..job(1, 1, 1) });
-    // 1 us of the host, 10 us of service, 9 us of thinking.
+    // 1 us of the host, 10 us of service, 9 us of think time.
     assert!((result.iops() / 50_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
 }
 
-/// A read of 4 KiB every 20 us.
+/// A trace with a read of 4 KiB every 20 us.
 struct Even(u64);
 
 impl TraceSource for Even {
@@ -258,14 +258,14 @@ fn a_replay_keeps_its_times_whatever_the_reader_does() {
         assert_eq!(result.duration_ns, 99_999 * 20_000 + HOST_NS + SERVICE_NS);
         let open = result.open.unwrap();
         assert_eq!((open.scheduled, open.issued, open.late), (100_000, 100_000, 0));
-        // As fast as the target goes, which is 10 us an I/O.
+        // As fast as the target can go, which is 10 us an I/O.
         let result = replayed(threads, Arrival::Closed);
         assert!(result.drift.is_none() && result.open.is_none() && result.ios() == 100_000);
         assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
     }
 }
 
-/// Steady where all of two seconds are within `percent` of their mean, looked at each half second.
+/// Steady if the rates of a window of two seconds stay within `percent` of their mean; checked each half second.
 fn steady(percent: f64) -> Option<Steady> {
     let criterion = Criterion { figure: Figure::Iops, rule: Rule::Deviation };
     let (window_ns, every_ns) = (2_000_000_000, 500_000_000);
@@ -287,21 +287,22 @@ fn a_job_ends_when_it_is_steady_and_always_at_the_same_time() {
     let result = run(1.0);
     let found = result.steady.clone().unwrap();
     let attained_ns = found.attained_ns.unwrap();
-    // The rate rises until 5 s: the first window that is flat within one percent ends two seconds later, or a little before.
+    // The rate rises until 5 s. The first window that is flat within one percent ends two seconds later, or a little
+    // earlier.
     assert!((6_500_000_000..=7_000_000_000).contains(&attained_ns), "{found:?}");
     let window = found.window.clone().unwrap();
     assert_eq!((window.end_ns(), window.len_ns()), (attained_ns, 2_000_000_000));
     assert!(window.value.unwrap() < 1.0, "{found:?}");
-    // It ends there, as a whole: no more than what was in flight comes after.
+    // The run ends there and is complete; only the I/Os in flight follow.
     assert!(result.partial.is_none() && result.hung == 0 && result.failures.count == 0, "{:?}", result.partial);
     assert!((attained_ns..attained_ns + 1_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
-    // What the window has is what its intervals have.
+    // The window's I/Os are the sum of its intervals.
     let within = |row: &&crate::run::IntervalRow| (window.begin_ns..attained_ns).contains(&row.begin_ns);
     assert_eq!(window.whole().ios, result.intervals.iter().filter(within).map(|row| row.ios).sum::<u64>());
     let again = run(1.0);
     assert_eq!((again.duration_ns, again.ios()), (result.duration_ns, result.ios()));
     assert_eq!(again.steady, Some(found));
-    // A limit that is stricter is met later, or never.
+    // A stricter limit is met later or never.
     assert!(run(0.1).steady.unwrap().attained_ns.unwrap() >= attained_ns);
 }
 
@@ -313,7 +314,7 @@ fn a_job_that_is_never_steady_runs_to_its_end_and_says_so() {
     let found = result.steady.unwrap();
     assert_eq!((found.attained_ns, found.window.unwrap().end_ns()), (None, 4_000_000_000));
     assert!(result.duration_ns >= 4_000_000_000 && result.partial.is_none());
-    // A window that ends with the run is seen, too.
+    // A window that ends with the run is found too.
     let last = Job { steady: steady(99.0), end: End { after_ns: Some(2_000_000_000), ..End::default() }, ..never };
     let found = run_on(server(), vec![(last, None)], &settings()).pop().unwrap().steady.unwrap();
     assert_eq!(found.attained_ns, Some(2_000_000_000));
@@ -329,7 +330,7 @@ fn each_job_of_a_group_is_steady_for_itself() {
     assert!(results[0].partial.is_none() && results[1].partial.is_none() && results[1].steady.is_none());
 }
 
-/// A job on servers of its own, one behind the other.
+/// Runs a job on several servers; the result of all together is the last.
 fn run_on_several(servers: Vec<Server>, job: &Job) -> Vec<JobResult> {
     let clock = VirtualClock::default();
     let settings = Settings { targets: servers.len(), ..settings() };
@@ -371,7 +372,7 @@ fn a_job_on_several_targets_is_on_each_what_it_is_alone_and_the_whole_is_counted
     both.merge(&second.total());
     assert_eq!(together.total().histogram, both.histogram);
     assert!((together.depth_mean - 16.0).abs() < 0.1, "{}", together.depth_mean);
-    // Bursts of the whole are no sum of the greatest of each.
+    // The peak of the joint load is not the sum of the targets' peaks.
     let most = |result: &JobResult| result.bursts[2].iops_max;
     assert!(most(together) <= most(first) + most(second) && most(together) > most(first), "{:?}", together.bursts);
 }
@@ -383,7 +384,7 @@ fn a_job_on_several_targets_is_steady_where_all_of_it_is_and_ends_on_all() {
     let alone = run_on(early(), vec![(job.clone(), None)], &settings()).pop().unwrap();
     let results = run_on_several(vec![Server::default(), early()], &job);
     let attained_ns = results[2].steady.as_ref().unwrap().attained_ns.unwrap();
-    // The fast one hides some of the slow one's rise.
+    // In the joint load the fast target hides some of the slow one's rise.
     assert!((2_000_000_000..=alone.steady.unwrap().attained_ns.unwrap()).contains(&attained_ns), "{attained_ns}");
     for result in &results[..2] {
         assert!(result.steady.is_none() && result.partial.is_none());

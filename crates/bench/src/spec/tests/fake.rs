@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// A run of so many seconds; `latencies(second)` are those of a second, shared out to the job's kinds by weight.
+/// A run of `seconds`; `latencies(second)` returns the latencies of a second, which are divided among the job's kinds
+/// by weight.
 pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) -> JobResult {
     let weights: Vec<(OpKind, u32)> = job.mix.weights.iter().copied().filter(|&(_, weight)| weight > 0).collect();
     let sum: u32 = weights.iter().map(|&(_, weight)| weight).sum();
@@ -93,18 +94,18 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
     }
 }
 
-/// So many equal latencies a second.
+/// A run with `a_second` equal latencies in each second.
 pub fn constant(job: &Job, seconds: u64, a_second: usize, latency_ns: u64) -> JobResult {
     run(job, seconds, |_| vec![latency_ns; a_second])
 }
 
 type Answer = Box<dyn FnMut(&Job) -> Result<JobResult, DriverError>>;
 
-/// A driver that answers with made-up runs and remembers what it was asked.
+/// A driver that returns made-up runs and records the requests.
 pub struct Fake {
     pub asked: Vec<(String, Job)>,
     pub size_bytes: u64,
-    /// Stopped once so many runs were made.
+    /// The driver counts as stopped once this many runs were made.
     pub stop_after: usize,
     pub answer: Answer,
 }

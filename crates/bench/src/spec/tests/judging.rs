@@ -18,7 +18,7 @@ fn of(result: &JobResult, measure: &str, bound: Bound) -> Judgement {
     verdict(result, measure, Op::All, bound).0
 }
 
-/// So many latencies in ten seconds, the last second taking the rest.
+/// `count` latencies in ten seconds; the last second takes the remainder.
 fn samples(count: usize, latency_ns: u64) -> JobResult {
     run(&Job::default(), 10, |second| {
         let each = count / 10;
@@ -41,7 +41,7 @@ fn a_percentile_passes_exactly_from_the_count_that_bounds_it() {
 
 #[test]
 fn few_samples_can_fail_and_never_pass() {
-    // A thousand reads of 100 us: p99.999 is withheld, and yet above 60 us.
+    // A thousand reads of 100 us: p99.999 is withheld, but it is certainly above 60 us.
     let bound = Bound::AtMost(60_000.0);
     let (judgement, found) = verdict(&samples(1000, 100_000), "p99.999", Op::All, bound);
     assert_eq!((judgement.verdict, found.value), (Verdict::Fail, None));
@@ -72,14 +72,14 @@ fn seven_intervals_decide_nothing() {
     }
 }
 
-/// Above 0, below 1.
+/// A random number above 0 and below 1.
 fn uniform(random: &mut Random) -> f64 {
     ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
 #[test]
 fn exponential_latencies_are_judged_by_their_truth() {
-    // Mean 100 us; p99 is 4.605 times that. 2,000 a second for 20 s.
+    // The mean is 100 us and p99 is 4.605 times that. 2,000 a second for 20 s.
     let mut random = Random::new(5);
     let result =
         run(&Job::default(), 20, |_| (0..2000).map(|_| (-uniform(&mut random).ln() * 100_000.0) as u64 + 1).collect());
@@ -108,13 +108,13 @@ fn throughput_is_judged_by_its_interval() {
 
 #[test]
 fn a_stall_counts_as_seconds_without_io() {
-    // Half of the seconds stand still: no rows for them at all.
+    // The target stands still in half of the seconds: there are no rows for them.
     let mut result = run(&Job::default(), 40, |second| if second % 2 == 0 { vec![10_000; 1000] } else { Vec::new() });
     result.intervals.retain(|row| row.begin_ns % 2_000_000_000 == 0);
     let found = figure(&result, Measure::Iops, Op::All, Bound::AtLeast(1.0), Confidence::P95);
     assert_eq!(found.value, Some(500.0));
     assert_eq!(of(&result, "iops", Bound::AtLeast(1000.0)).verdict, Verdict::Fail);
-    // The tail after the last whole interval is none.
+    // The part after the last complete interval is not counted.
     let mut tail = constant(&Job::default(), 10, 1000, 10_000);
     tail.duration_ns += 20_000;
     tail.intervals.push(crate::run::IntervalRow {
@@ -129,13 +129,13 @@ fn a_stall_counts_as_seconds_without_io() {
 
 #[test]
 fn clustered_stalls_keep_a_percentile_open() {
-    // 0.9 % of all reads are slow: below 1 %, so independent samples of this number would pass.
+    // 0.9 % of all reads are slow, fewer than 1 %, so this number of independent samples would pass.
     let spread =
         run(&Job::default(), 100, |_| (0..1000).map(|at| if at % 111 == 5 { 500_000 } else { 10_000 }).collect());
     let bound = Bound::AtMost(100_000.0);
     let (found, _) = verdict(&spread, "p99", Op::All, bound);
     assert_eq!(found.verdict, Verdict::Pass);
-    // The same number, all in three seconds of a hundred.
+    // The same number of slow reads, all within three seconds of a hundred.
     let stalls = run(&Job::default(), 100, |second| {
         let slow = if second % 33 == 7 { 300 } else { 0 };
         (0..1000).map(|at| if at < slow { 500_000 } else { 10_000 }).collect()

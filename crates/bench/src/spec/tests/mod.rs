@@ -1,4 +1,4 @@
-//! Sheets, verdicts and the whole path on a target made up for the purpose.
+//! Tests of sheets, of verdicts, and of the whole path on a made-up target.
 
 mod fake;
 mod judging;

@@ -1,4 +1,4 @@
-//! The whole path.
+//! The whole path from a sheet to its report.
 
 use super::fake::{Fake, constant, run};
 use crate::experiment::DriverError;
@@ -76,7 +76,7 @@ fn all() -> CheckOptions {
     CheckOptions { allow_writes: true, ..CheckOptions::default() }
 }
 
-/// A thousand I/Os a second of 9 us.
+/// A target with a thousand I/Os a second of 9 us.
 fn good() -> Fake {
     Fake::new(|job| Ok(constant(job, 10, 1000, 9_000)))
 }
@@ -98,7 +98,7 @@ fn promises_share_runs_and_rows_stand_beside_them() {
     let tail = &report.promises[3];
     assert_eq!(tail.needed_more, Some(358_888));
     assert!(tail.why.contains("358888 more samples, 359 s more"), "{}", tail.why);
-    // By what is asked of the drive, not by the calls.
+    // Published rows are matched by the test, not by the system calls.
     let beside: Vec<usize> = report.runs.iter().map(|run| run.published.len()).collect();
     assert_eq!(beside, [1, 0]);
     assert_eq!(report.runs[0].littles_law_holds, Some(true));
@@ -118,21 +118,21 @@ fn runs_in_virtual_time_end_with_the_samples_that_bound_what_is_asked() {
     };
     let at_once = CheckOptions { virtual_time: true, ..all() };
     let (read, write, report) = end(&at_once);
-    // p99.999 is bounded from 368,888 independent samples on; four times as many. A mean has a million.
+    // p99.999 needs 368,888 independent samples, so four times as many are asked for. A mean needs a million.
     assert_eq!((read.after_ios, read.after_ns), (Some(4 * 368_888), Some(RUNTIME_NS)));
     assert_eq!(write.after_ios, Some(1_000_000));
     assert!(report.notes.iter().any(|note| note.contains("virtual time")), "{:?}", report.notes);
-    // It is asked for so many; what comes back is judged as ever: ten thousand do not bound the tail.
+    // The run is asked for that many, but the result is judged as usual: ten thousand samples do not bound the tail.
     assert_eq!(report.promises[3].verdict, Verdict::TooFewSamples);
     assert_eq!(report.promises[3].needed_more, Some(358_888));
-    // Whoever gives a time gets it, and real time is measured for as long as ever.
+    // A given runtime is used as it is, and runs in real time take as long as ever.
     let (read, _, report) = end(&CheckOptions { runtime_ns: Some(5_000_000_000), ..at_once });
     assert_eq!((read.after_ios, read.after_ns), (None, Some(5_000_000_000)));
     assert!(!report.notes.iter().any(|note| note.contains("virtual time")));
     assert_eq!(end(&all()).0.after_ios, None);
 }
 
-/// The report in lines, a row each.
+/// The report as lines, one for each table row.
 fn lines_of(report: &CheckReport) -> String {
     let parts = parts(report).into_iter().flat_map(|part| match part {
         Part::Text(text) => vec![text],
@@ -262,13 +262,13 @@ fn regression_where_nothing_may_be_run_nothing_is_reported() {
     assert!(matches!(error, CheckError::NothingToCheck { .. }), "{error}");
     assert!(error.to_string().contains("all that is asked for of s.toml writes"), "{error}");
     assert!(driver.asked.is_empty());
-    // What is asked for decides whether anything is written, and what is done first is part of it.
+    // The selected promises decide whether the check writes; conditioning counts too.
     let reads = CheckOptions { only: Some("read".to_owned()), ..CheckOptions::default() };
     assert!(writes(&sheet(), &only) && writes(&sheet(), &reads));
     assert!(!writes(&sheet(), &CheckOptions { conditioning: Conditioning::Skip, ..reads }));
 }
 
-/// Eight intervals of which the last is not over: too few for a rate, and so for a mean and a percentile as well.
+/// Eight intervals, of which the last is not complete: too few for a rate, so also for a mean and a percentile.
 #[test]
 fn regression_all_promises_of_a_run_that_was_ended_are_judged_alike() {
     let ended = |job: &Job| {
@@ -338,7 +338,7 @@ fn what_is_odd_is_noted() {
     });
     driver.size_bytes = 100_000_000_000;
     let report = check(&mut driver, &sheet(), &CheckOptions::default()).unwrap();
-    // Before the table: it makes the verdicts worth less.
+    // Warnings stand before the table, since they weaken the verdicts.
     let text = lines_of(&report);
     let (before, _) = text.split_once("| promise").unwrap();
     for what in
@@ -353,7 +353,7 @@ fn what_is_odd_is_noted() {
     assert!(!lines_of(&report).contains("not the sheet's drive"));
 }
 
-/// What was seen before a drive's cache or spare space can have ended was said of the drive.
+/// A figure measured before a drive's cache or spare space could be used up was reported as the drive's.
 #[test]
 fn regression_a_verdict_on_a_target_not_written_once_says_so() {
     let report = check(&mut good(), &sheet(), &all()).unwrap();
@@ -371,7 +371,7 @@ fn regression_a_verdict_on_a_target_not_written_once_says_so() {
         last.contains("pass: every promise is kept; 1 passed before the target was written once, see above"),
         "{last}"
     );
-    // Once it was written, that is all.
+    // Once the region was written, the warning is gone.
     let large = |job: &Job| {
         let mut result = constant(job, 10, 1000, 9_000);
         result.kinds.iter_mut().for_each(|kind| kind.bytes = 2 * 375_000_000_000);

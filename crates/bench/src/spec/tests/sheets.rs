@@ -45,7 +45,7 @@ fn every_built_in_sheet_is_good() {
         assert!((58_000_000_000..8_000_000_000_000).contains(&capacity), "{name}");
         for promise in &spec.promises {
             assert!(promise.source.len() > 10, "{name}: {}", promise.name);
-            // Nothing from memory in a sheet that does not say so, and the two that do say it of all.
+            // Only the two sheets that say so have numbers from memory, and there all numbers are.
             assert_eq!(promise.from_memory, name.starts_with("p4510") || name.starts_with("p4610"), "{name}");
             assert_eq!(promise.job.arrival, Arrival::Closed);
         }
@@ -80,7 +80,7 @@ fn the_p4800x_promises_what_the_review_lists() {
 
 #[test]
 fn the_flash_rows_at_qd16_stay_out() {
-    // Predictions of the models are held against them.
+    // The predictions of the models are compared with these rows.
     for name in Spec::builtin() {
         let spec = Spec::load(name).unwrap();
         let left = spec.rows.iter().filter(|row| !row.drive.contains("P4800X"));
@@ -121,7 +121,7 @@ fn files_are_read_and_bounded() {
 fn errors_name_line_key_and_the_nearest_word() {
     let error = refused(&with("at_most", "at_mots"));
     assert!(error.contains("s.toml:10:1") && error.contains("`at_mots`") && error.contains("`at_most`"), "{error}");
-    // Within the job: its own parser, at the sheet's own line and column.
+    // An error within a job: the job's own parser reports it with the sheet's line and column.
     let error = refused(&with("size = \"4KiB\"", "sise = \"4KiB\""));
     assert!(error.contains("s.toml:8:26") && error.contains("`sise`") && error.contains("`size`"), "{error}");
     let error = refused(&with("randread", "randred"));
@@ -177,7 +177,7 @@ proptest! {
         let _ = Spec::parse(&text, "p");
     }
 
-    /// A good sheet with a piece cut out, doubled or overwritten.
+    /// A valid sheet with a piece cut out, doubled or overwritten.
     #[test]
     fn no_damage_panics(at in 0_usize..4000, len in 0_usize..60, what in 0_u8..3, junk in "\\PC{0,12}") {
         let text = Spec::builtin_text("960evo-1tb").unwrap();

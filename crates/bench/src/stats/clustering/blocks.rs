@@ -1,26 +1,26 @@
-//! A run cut into blocks of time, within bounded memory.
+//! A run divided into blocks of time, in bounded memory.
 
 use hdrhistogram::Histogram;
 
-/// Most blocks kept, unless another number is asked for.
+/// Default for the most blocks that are kept.
 pub const BLOCKS: usize = 128;
 
-/// Samples of one bucket.
+/// The samples of one bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Upper edge of the bucket, in ns.
     pub value: u64,
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
 }
 
 /// The samples of one block of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Occupied buckets, by value.
+    /// Occupied buckets, ascending.
     cells: Vec<Cell>,
     samples: u64,
-    /// Sum of all values as they were measured: within a bucket they may all lie at one end of it.
+    /// Exact sum of all values; all values of a bucket may lie at one of its ends.
     sum_ns: u128,
 }
 
@@ -63,13 +63,13 @@ impl Block {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// Occupied buckets, by value.
+    /// Occupied buckets, ascending.
     #[must_use]
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Number of samples; 0 where a stall filled the block.
+    /// Number of samples; 0 if a stall lasted for the whole block.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
@@ -96,17 +96,17 @@ impl Block {
     }
 }
 
-/// A run as a bounded number of blocks of equal time. When they are full, neighbours are merged, and from then on each
-/// block takes twice as many pushes.
+/// A run as a bounded number of blocks of equal time. When the number is reached, neighbours are merged, and each block takes twice as many
+/// pushes from then on.
 ///
-/// Memory: 16 bytes for each occupied bucket of each block. A device's latencies occupy some hundreds of the buckets
-/// of three digits, so 128 blocks take about a megabyte; the most that a range of 1 ns to a minute has is 27,000
-/// buckets, which a block fills only with that many samples of its own.
+/// Memory: 16 bytes for each occupied bucket of each block. A device's latencies occupy some hundreds of the buckets of three digits, so
+/// 128 blocks take about a megabyte. The range from 1 ns to a minute has at most 27,000 buckets, which a block fills only if it has as many
+/// samples.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     blocks: Vec<Block>,
     most: usize,
-    /// Block being filled, and its pushes so far.
+    /// The block that is being filled, and its pushes so far.
     filling: Block,
     filled: u64,
     pushes_per_block: u64,
@@ -126,8 +126,8 @@ impl Blocks {
         Self { blocks: Vec::new(), most, filling: Block::default(), filled: 0, pushes_per_block: 1 }
     }
 
-    /// Adds the samples of the next interval of time, none included: intervals are of equal length and pushed in order,
-    /// and their histograms have the same significant digits and lowest value. `sum_ns`: of the samples as they were measured.
+    /// Adds the samples of the next interval of time, even if it has none. Intervals have equal length and come in order; their histograms
+    /// have the same significant digits and lowest value. `sum_ns` is the exact sum of the samples.
     pub fn push(&mut self, interval: &Histogram<u64>, sum_ns: u128) {
         self.filling.merge(Block::new(interval, sum_ns));
         self.filled += 1;
@@ -159,7 +159,7 @@ impl Blocks {
         self.len() == 0
     }
 
-    /// Intervals in each block but the last.
+    /// Number of intervals in each block but the last.
     #[must_use]
     pub fn pushes_per_block(&self) -> u64 {
         self.pushes_per_block
@@ -183,7 +183,7 @@ fn pairs(blocks: Vec<Block>) -> Vec<Block> {
     merged
 }
 
-/// The sum of samples of which no more than their buckets is known.
+/// The sum of samples of which only the buckets are known.
 #[cfg(test)]
 pub fn sum_of_middles_ns(histogram: &Histogram<u64>) -> u128 {
     let middle = |value| u128::from(histogram.median_equivalent(value));

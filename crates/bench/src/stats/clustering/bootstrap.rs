@@ -1,5 +1,5 @@
-//! Block bootstrap (Künsch 1989, Carlstein 1986): whole blocks of time are drawn again with replacement, so what
-//! hangs together within a block stays together.
+//! Block bootstrap (Künsch 1989, Carlstein 1986): whole blocks of time are drawn with replacement, so that dependence within a block is
+//! kept.
 
 use super::blocks::{Block, Blocks};
 use super::series::BLOCKS_MIN;
@@ -7,14 +7,14 @@ use crate::stats::confidence::{Confidence, Interval};
 use crate::stats::percentile::Share;
 use forebay_block::Random;
 
-/// Resamples drawn.
+/// Number of resamples.
 pub const RESAMPLES: usize = 1000;
 
-/// Most distinct values kept for a percentile; beyond, neighbours share the upper one, which stays within 2 % for
-/// latencies of 1 ns to a minute.
+/// Most distinct values kept for a percentile. Beyond that, neighbours share the upper value, which is at most 2 % off for latencies from 1
+/// ns to a minute.
 const VALUES_MAX: usize = 4096;
 
-/// Interval of a percentile, in ns; none with fewer than 8 blocks or without samples.
+/// Interval of a percentile in ns; `None` with fewer than 8 blocks or without samples.
 #[must_use]
 pub fn bootstrap_percentile(blocks: &Blocks, share: Share, confidence: Confidence, seed: u64) -> Option<Interval> {
     let count = blocks.len();
@@ -22,7 +22,7 @@ pub fn bootstrap_percentile(blocks: &Blocks, share: Share, confidence: Confidenc
         return None;
     }
     let values = values(blocks);
-    // Samples up to each value, value by value, so that one resample reads neighbouring numbers.
+    // For each value and block the samples up to the value, stored value by value so that a resample reads adjacent numbers.
     let mut up_to = vec![0_u64; values.len() * count];
     for (at, block) in blocks.iter().enumerate() {
         let mut cells = block.cells().iter().peekable();
@@ -66,14 +66,14 @@ fn values(blocks: &Blocks) -> Vec<u64> {
     values.sort_unstable();
     values.dedup();
     let step = values.len().div_ceil(VALUES_MAX).max(1);
-    // From the top down, so that the largest is kept.
+    // From the top down, so that the largest value is kept.
     let mut kept: Vec<u64> = values.into_iter().rev().step_by(step).collect();
     kept.reverse();
     kept
 }
 
-/// The percentile interval of resampled figures (Efron 1979): from the rank (B + 1) a / 2 on either side, outwards.
-/// None where there are too few of them for it.
+/// The percentile interval of resampled figures (Efron 1979): from rank (B + 1) a / 2 on either side, rounded outwards. `None` if there are
+/// too few figures for that rank.
 #[must_use]
 pub fn bounds_of(resampled: &mut [f64], error: f64) -> Option<Interval> {
     resampled.sort_unstable_by(f64::total_cmp);
@@ -114,7 +114,7 @@ pub(super) mod tests {
     fn intervals_surround_the_figure_and_follow_the_seed() {
         let blocks = spread_blocks(128, 200, 5);
         let median = bootstrap_percentile(&blocks, share("50"), Confidence::P95, 1).unwrap();
-        // Uniform: the median's standard error is 0.5 / sqrt(25,600) of the range, 3.1 million.
+        // Uniform values: the median's standard error is 0.5 / sqrt(25,600) of the range, 3.1 million.
         assert!(median.holds(500_000_000.0), "{median:?}");
         assert!((4e6..9e6).contains(&median.half_width()), "{median:?}");
         assert_eq!(bootstrap_percentile(&blocks, share("50"), Confidence::P95, 1), Some(median));
@@ -142,7 +142,7 @@ pub(super) mod tests {
         assert!(values(&blocks).len() <= VALUES_MAX);
         let start = std::time::Instant::now();
         bootstrap_percentile(&blocks, share("99.9"), Confidence::P95, 1).unwrap();
-        // The promise is 100 ms; a loaded machine gets ten times that before the test speaks up.
+        // The goal is 100 ms; the limit is ten times that, because the test machine may be busy.
         assert!(start.elapsed().as_millis() < 1000, "{:?}", start.elapsed());
     }
 }

@@ -1,8 +1,8 @@
-//! How unevenly exceedances fall on blocks of time, and what that costs.
+//! How unevenly exceedances are distributed over blocks of time, and how much that widens intervals.
 //!
-//! The number of samples above a value is binomial when samples are independent. When its variance is D times the
-//! binomial's, the design effect D (Kish, Survey Sampling, 1965; for percentiles Woodruff 1952, Korn and Graubard
-//! 1998) says that n samples tell as much as n / D independent ones.
+//! If samples are independent, the number of samples above a value is binomial. If its variance is D times the binomial's, the design
+//! effect D (Kish, Survey Sampling, 1965; for percentiles Woodruff 1952, Korn and Graubard 1998) says that n samples are worth n / D
+//! independent ones.
 
 use super::blocks::{Block, Blocks};
 use super::series::{
@@ -12,25 +12,24 @@ use crate::stats::confidence::Confidence;
 use crate::stats::distribution::{chi_square_tail, normal_quantile, student_t_quantile};
 use forebay_block::Random;
 
-/// Exceedances per block from which the chi-square distribution serves; with fewer, chance itself is asked.
+/// Exceedances per block from which the chi-square distribution is accurate; with fewer, the test uses random allocations.
 const CHI_SQUARE_FROM: u64 = 8;
 
-/// Random allocations compared with the one seen, at most.
+/// Most random allocations that are compared with the observed one.
 const ALLOCATIONS: u32 = 999;
 
-/// How the exceedances of one value fall on blocks of time.
+/// How the exceedances of one value are distributed over blocks of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clustering {
-    /// Samples above the value, or not above it where these are fewer.
+    /// Number of samples above the value, or not above it if these are fewer.
     pub exceedances: u64,
-    /// Blocks compared, after merging neighbours that were alike.
+    /// Number of blocks compared, after similar neighbours were merged.
     pub blocks: usize,
-    /// Variance of the exceedances per block over the binomial's; 1 where they are independent, 0 where there is
-    /// nothing to compare.
+    /// Variance of the exceedances per block over the binomial variance: 1 if they are independent, 0 if there is nothing to compare.
     pub dispersion: f64,
-    /// As well as from so many degrees of freedom the dispersion is known: as many as blocks deviate, nearly.
+    /// Degrees of freedom with which the dispersion is known: nearly the number of blocks that deviate.
     pub freedom: f64,
-    /// Whether so much dispersion has a chance below [`SIGNIFICANCE`] among independent samples.
+    /// Whether a dispersion this large has a chance below [`SIGNIFICANCE`] among independent samples.
     pub significant: bool,
 }
 
@@ -42,9 +41,8 @@ struct Part {
 }
 
 impl Clustering {
-    /// Of the samples above the bucket whose upper edge is `value`, and of those at or above it; the worse of the two,
-    /// so that a percentile within a bucket holding many samples counts what bounds it on either side. `seed` is for
-    /// the test of sparse exceedances.
+    /// Judges the samples above the bucket whose upper edge is `value`, and those at or above it, and takes the worse result: for a
+    /// percentile in a bucket with many samples, both sides bound it. `seed` is for the test of sparse exceedances.
     #[must_use]
     pub fn at(blocks: &Blocks, value: u64, seed: u64) -> Self {
         let above = Self::of(blocks, seed, |block| block.above(value));
@@ -56,7 +54,7 @@ impl Clustering {
         let whole: Vec<(u64, u64)> = blocks.iter().map(|block| (exceedances(block), block.samples())).collect();
         let total: u64 = whole.iter().map(|part| part.0).sum();
         let samples: u64 = whole.iter().map(|part| part.1).sum();
-        // The rarer side; its variance is the same, and its test is the sharper one.
+        // Uses the rarer side: its variance is the same, and its test is the more sensitive one.
         let flip = total > samples - total;
         let mut parts: Vec<Part> = whole
             .iter()
@@ -93,14 +91,14 @@ impl Clustering {
         Self { blocks: parts.len(), dispersion, freedom, significant, ..nothing }
     }
 
-    /// Factor by which clustering multiplies the variance: the dispersion where it is significant, otherwise 1.
+    /// Factor by which clustering multiplies the variance: the dispersion if it is significant, otherwise 1.
     #[must_use]
     pub fn design_effect(&self) -> f64 {
         if self.significant { self.dispersion.max(1.0) } else { 1.0 }
     }
 
-    /// Independent samples that `samples` are worth; none where clustering is not significant. Fewer blocks, and fewer
-    /// stalls in them, know the design effect less well, for which Korn and Graubard's factor (z / t)^2 stands.
+    /// Number of independent samples that `samples` are worth; `None` if clustering is not significant. With fewer blocks and stalls the
+    /// design effect is less certain; Korn and Graubard's factor (z / t)^2 accounts for that.
     #[must_use]
     pub fn effective_samples(&self, samples: u64, confidence: Confidence) -> Option<f64> {
         if !self.significant {
@@ -112,7 +110,7 @@ impl Clustering {
     }
 }
 
-/// Pairs of neighbours as one.
+/// Each pair of neighbours as one part.
 fn merged(parts: &[Part]) -> Vec<Part> {
     let sum = |pair: &[Part], of: fn(&Part) -> f64| pair.iter().map(of).sum();
     let merged = |pair: &[Part]| Part {
@@ -122,18 +120,18 @@ fn merged(parts: &[Part]) -> Vec<Part> {
     parts.chunks(2).map(merged).collect()
 }
 
-/// Differences from the count each block would have by its samples alone.
+/// Differences from the count that each block would have in proportion to its samples.
 fn differences(parts: &[Part], share: f64) -> Vec<f64> {
     parts.iter().map(|part| part.exceedances - part.samples * share).collect()
 }
 
-/// Sum of their squares.
+/// Sum of the squares of these differences.
 fn spread(parts: &[Part], share: f64) -> f64 {
     differences(parts, share).iter().map(|difference| difference.powi(2)).sum()
 }
 
-/// Whether fewer than one in a hundred random allocations of `total` exceedances to samples are as uneven as `spread`.
-/// Stops as soon as the answer is no.
+/// Whether fewer than one in a hundred random allocations of `total` exceedances to samples are as uneven as `spread`. Stops as soon as the
+/// answer is no.
 fn rare_by_chance(parts: &[Part], total: u64, samples: u64, spread: f64, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let ends: Vec<u64> = parts
@@ -144,8 +142,8 @@ fn rare_by_chance(parts: &[Part], total: u64, samples: u64, spread: f64, seed: u
         })
         .collect();
     let block_of = |sample: u64| ends.partition_point(|end| *end <= sample);
-    // Each sample exceeds at most once. That matters where many of them do; then there are few samples, and a shuffle
-    // of them all is cheap. `total` is below CHI_SQUARE_FROM * blocks here.
+    // Each sample can exceed only once. That matters where many samples exceed; then there are few samples, and shuffling all of them is
+    // cheap. `total` is below CHI_SQUARE_FROM * blocks here.
     let mut deck: Option<Vec<u32>> =
         (samples < total.saturating_mul(20)).then(|| (0..samples).map(|sample| block_of(sample) as u32).collect());
     let share = total as f64 / samples as f64;
@@ -167,7 +165,7 @@ fn rare_by_chance(parts: &[Part], total: u64, samples: u64, spread: f64, seed: u
         }
         let by_chance: f64 =
             counts.iter().zip(parts).map(|(count, part)| (f64::from(*count) - part.samples * share).powi(2)).sum();
-        // A hair's breadth for sums taken in another order.
+        // A small margin, because the sums are computed in another order.
         as_uneven += u32::from(by_chance >= spread * (1.0 - 1e-12));
         if as_uneven > allowed {
             return false;
@@ -181,7 +179,7 @@ mod tests {
     use super::*;
     use hdrhistogram::Histogram;
 
-    /// Blocks of `samples` each, of which so many are slow (1000 ns against 10).
+    /// Blocks of `samples` each; `slow` gives the number of slow ones in each block (1000 ns instead of 10).
     fn blocks(slow: &[u64], samples: u64) -> Blocks {
         let mut blocks = Blocks::new(256);
         let mut histogram = Histogram::<u64>::new(3).unwrap();
@@ -202,7 +200,7 @@ mod tests {
     #[test]
     fn independent_exceedances_are_seldom_called_clustered() {
         let mut random = Random::new(3);
-        // Dense (chi-square), sparse (allocations with replacement), and few samples of which many exceed (a shuffle).
+        // Dense (chi-square), sparse (allocations with replacement), and few samples of which many exceed (shuffling).
         for (samples, share, rounds) in [(400, 0.2, 300), (1_000, 0.002, 300), (16, 0.3, 300)] {
             let wrong = (0..rounds)
                 .filter(|round| {
@@ -210,14 +208,14 @@ mod tests {
                     Clustering::at(&blocks, 10, *round).significant
                 })
                 .count();
-            // 1 % of 300, twice (above; at or above is all here), plus four standard deviations.
+            // 1 % of 300, twice (above, and at or above, which is all samples here), plus four standard deviations.
             assert!(wrong <= 10, "{wrong} of {rounds} at {samples} x {share}");
         }
     }
 
     #[test]
     fn bursts_are_found_and_measured() {
-        // Slow I/Os by forties in an eighth of the blocks: the variance is some 40 * 7/8 of the binomial's.
+        // Forty slow I/Os in each of an eighth of the blocks: the variance is about 40 * 7/8 of the binomial's.
         let stalls = [3, 9, 14, 30, 33, 37, 52, 60, 61, 75, 83, 90, 99, 101, 118, 125];
         let slow: Vec<u64> = (0..128).map(|block| if stalls.contains(&block) { 40 } else { 0 }).collect();
         let found = Clustering::at(&blocks(&slow, 1000), 10, 1);
@@ -250,7 +248,7 @@ mod tests {
 
     #[test]
     fn stalls_longer_than_a_block_merge_blocks() {
-        // Four blocks long, at irregular places.
+        // Stalls of four blocks, at irregular places.
         let mut slow = vec![1_u64; 128];
         for start in [4, 24, 52, 60, 88, 112] {
             slow[start..start + 4].fill(50);

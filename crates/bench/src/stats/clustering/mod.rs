@@ -1,6 +1,6 @@
-//! Stalls cluster, so latencies are not independent, and an interval that takes them so is too narrow. Here a run is
-//! kept by blocks of time; how unevenly the exceedances of a value fall on them says how many independent samples the
-//! run is worth, and whole blocks are resampled for what has no formula.
+//! Stalls cluster, so latencies are not independent, and intervals that assume independence are too narrow. Here a run is kept by blocks of
+//! time. The uneven distribution of a value's exceedances over the blocks gives the number of independent samples that the run is worth;
+//! figures without a formula are resampled by whole blocks.
 
 mod blocks;
 mod bootstrap;

@@ -1,41 +1,42 @@
-//! The error of a sum over parts of a run, where neighbours may hang together and few parts may make most of it.
+//! The error of a sum over parts of a run, where neighbouring parts may depend on each other, and a few parts may make most of the sum.
 
 use super::blocks::{Block, Blocks};
 use crate::stats::confidence::{Confidence, Interval};
 use crate::stats::distribution::{normal_quantile, student_t_quantile};
 use forebay_block::Random;
 
-/// Error allowed in calling exceedances clustered, or neighbours alike: 1 %.
+/// Allowed error when exceedances are called clustered, or neighbours similar: 1 %.
 pub const SIGNIFICANCE: f64 = 0.01;
 
-/// Fewest blocks that are judged.
+/// Fewest blocks for a judgement.
 pub const BLOCKS_MIN: usize = 8;
 
-/// Parts are not merged below this number to make them independent.
+/// Parts are merged to become independent only while at least this many are left.
 pub(super) const MERGED_MIN: usize = 16;
 
-/// Most parts that are looked at; of more, neighbours are taken together: power by frequency and random orders take time with the square of the parts.
+/// Most parts that are examined; if there are more, neighbours are merged first, because power by frequency and random orders take time
+/// with the square of the parts.
 const PARTS_MAX: usize = 4096;
 
-/// Random orders with which one is compared that may be more even than chance makes it.
+/// Number of random orders with which the observed order is compared, to see whether it is more even than by chance.
 const ORDERS: u32 = 599;
 
-/// Batches below this number say too little of how parts even each other out.
+/// With fewer batches than this, there is too little evidence that parts even each other out.
 const WINDOWS_MIN: usize = 5;
 
-/// How far a sum over the parts of a run may be off.
+/// The uncertainty of a sum over the parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SumError {
-    /// Its standard error.
+    /// Standard error of the sum.
     pub standard: f64,
-    /// As well as from so many degrees of freedom it is known: see `freedom`.
+    /// Degrees of freedom with which the standard error is known; see `freedom`.
     pub freedom: f64,
 }
 
 impl SumError {
-    /// Of the differences of the parts from what each would have had by its size alone; none with fewer than 8. Neighbours
-    /// are merged while they are alike, and what is left between them is counted (Newey and West 1987, one lag). Where they even each
-    /// other out, what changes slowly counts alone: a drive that collects garbage in every other part is not as uncertain as its parts are.
+    /// Takes the difference of each part from its expected share by size; `None` with fewer than 8. Neighbours are merged as long as they
+    /// are similar; what dependence is left between them is added (Newey and West 1987, one lag). If neighbours even each other out, only
+    /// slow changes count: the sum for a drive that collects garbage in every other part is more certain than its single parts are.
     #[must_use]
     pub fn of(differences: &[f64]) -> Option<Self> {
         if differences.len() < BLOCKS_MIN {
@@ -52,17 +53,17 @@ impl SumError {
         Some(Self { standard: variance.sqrt(), freedom: freedom(&parts).min(frequencies as f64) })
     }
 
-    /// Half of the interval of the sum, by Student's t.
+    /// Half the width of the sum's interval, by Student's t.
     #[must_use]
     pub fn half_interval(&self, confidence: Confidence) -> f64 {
         student_t_quantile(1.0 - confidence.error() / 2.0, self.freedom) * self.standard
     }
 }
 
-/// Fewest samples of which a mean has an interval: of fewer, most blocks have none, and how far samples differ is not known.
+/// Fewest samples for an interval of a mean: with fewer, most blocks have none, and the spread of samples is not known.
 pub const MEAN_SAMPLES_MIN: u64 = 8;
 
-/// Interval of the mean, in ns; none with fewer than 8 blocks or 8 samples.
+/// Interval of the mean in ns; `None` with fewer than 8 blocks or 8 samples.
 #[must_use]
 pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval> {
     if blocks.samples() < MEAN_SAMPLES_MIN {
@@ -73,7 +74,7 @@ pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval
     let differences: Vec<f64> =
         blocks.iter().map(|block| block.sum_ns() as f64 - mean * block.samples() as f64).collect();
     let error = SumError::of(&differences)?;
-    // Where blocks have a sample each, or none, the samples tell of the variance and not the blocks.
+    // If blocks have one sample or none, the number of samples determines how well the variance is known, not the number of blocks.
     let error = SumError {
         standard: error.standard * (samples / (samples - 1.0)).sqrt(),
         freedom: error.freedom.min(samples - 1.0),
@@ -82,32 +83,33 @@ pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval
     Some(Interval { low: (mean - half).max(0.0), high: mean + half })
 }
 
-/// Degrees of freedom of the variance of such parts: one less than their number where they deviate alike, half of it where they
-/// do as in a bell, and nearly the number of those that deviate where few make all of it. (Half of Satterthwaite's, which would
-/// hold if the number of stalls were not as much by chance as their place.)
+/// Degrees of freedom of the variance of these parts: one less than their number if all deviate equally, half of it if deviations are
+/// normal, and nearly the number of deviating parts if a few make all of it. (This is half of Satterthwaite's value, which would hold if
+/// the number of stalls were not as random as their places.)
 pub(super) fn freedom(differences: &[f64]) -> f64 {
     let count = differences.len() as f64;
     let fourth: f64 = differences.iter().map(|difference| difference.powi(4)).sum();
-    // 1 where all deviate alike, 3 where they do as in a bell, their number where one does alone.
+    // 1 if all parts deviate equally, 3 if deviations are normal, the number of parts if only one deviates.
     let kurtosis = count * fourth / squares(differences).powi(2);
     let freedom = count / (kurtosis - 1.0);
     if freedom > 0.0 { freedom.clamp(1.0, count - 1.0) } else { count - 1.0 }
 }
 
-/// Whether a part tells of the next one: their correlation is above what chance gives in one case of a hundred.
+/// Whether a part predicts the next one: their correlation is above what chance gives in one case of a hundred.
 pub(super) fn neighbours_alike(differences: &[f64]) -> bool {
     let correlation = products(differences) / squares(differences);
     correlation > normal_quantile(1.0 - SIGNIFICANCE) / (differences.len() as f64).sqrt()
 }
 
-/// How many neighbours even each other out, of 1, 2, 4 and 8: sums of so many in a row differ less than in 99 of 100 random orders of the parts.
+/// Over how many neighbours (1, 2, 4 or 8) parts even each other out: sums of that many consecutive parts vary less than in 99 of 100
+/// random orders of the parts.
 pub(super) fn evened_out(differences: &[f64]) -> usize {
     let (mut by, mut random) = (1, Random::new(differences.len() as u64));
     let tried = [2, 4, 8].into_iter().filter(|of| differences.len() / of >= WINDOWS_MIN);
-    // One in a hundred for all of them together.
+    // One in a hundred for all three tests together.
     let allowed = (f64::from(ORDERS + 1) * SIGNIFICANCE / 3.0) as u32 - 1;
     for of in tried {
-        // A hair's breadth for sums taken in another order.
+        // A small margin, because the sums are computed in another order.
         let found = squares_in_a_row(differences, of) * (1.0 + 1e-12);
         let (mut order, mut as_even) = (differences.to_vec(), 0);
         for _ in 0..ORDERS {
@@ -124,7 +126,7 @@ pub(super) fn evened_out(differences: &[f64]) -> usize {
     by
 }
 
-/// Sums of squares of so many parts in a row, each beginning at another part, in a ring, so that each part counts as often.
+/// Sum of the squares of sums over `by` consecutive parts. The parts form a ring, so that each counts equally often.
 fn squares_in_a_row(differences: &[f64], by: usize) -> f64 {
     let count = differences.len();
     let mut sum: f64 = differences[..by].iter().sum();
@@ -136,13 +138,15 @@ fn squares_in_a_row(differences: &[f64], by: usize) -> f64 {
     squares / by as f64
 }
 
-/// How many of the slowest frequencies of parts tell of their sum, where so many neighbours even each other out: all of them where they do not.
+/// How many of the slowest frequencies determine the sum's variance, if `by` neighbours even each other out; all frequencies if they do
+/// not.
 pub(super) fn frequencies(parts: usize, by: usize) -> usize {
     if by == 1 { parts - 1 } else { parts / by }
 }
 
-/// The variance of the sum of parts, as so many of their slowest frequencies tell it: the mean power of their cosines (equally weighted; Müller
-/// 2007, Lazarus, Lewis, Stock and Watson 2018). Of all frequencies it is the textbook's of independent parts. It has as many degrees of freedom.
+/// The variance of the sum of the parts, from their slowest frequencies: the mean power of their cosines (equally weighted; Müller 2007,
+/// Lazarus, Lewis, Stock and Watson 2018). With all frequencies it is the usual variance of independent parts. Its degrees of freedom are
+/// the number of frequencies.
 pub(super) fn variance_of_sum(differences: &[f64], frequencies: usize) -> f64 {
     let count = differences.len() as f64;
     let power = |frequency: usize| {
@@ -156,12 +160,12 @@ pub(super) fn variance_of_sum(differences: &[f64], frequencies: usize) -> f64 {
     (1..=frequencies).map(power).sum::<f64>() / frequencies as f64
 }
 
-/// As many parts as are looked at.
+/// The parts, merged to at most `PARTS_MAX`.
 fn few(differences: &[f64]) -> Vec<f64> {
     merged(differences, differences.len().div_ceil(PARTS_MAX))
 }
 
-/// Sums of so many neighbours each.
+/// Sums of `by` neighbours each.
 fn merged(differences: &[f64], by: usize) -> Vec<f64> {
     differences.chunks(by).map(|some| some.iter().sum()).collect()
 }
@@ -196,7 +200,7 @@ mod tests {
     fn an_error_is_the_textbooks_where_parts_are_independent_and_larger_where_they_are_not() {
         let mut random = Random::new(3);
         let alternating: Vec<f64> = (0..40).map(|at| if at % 2 == 0 { 2.0 } else { -2.0 }).collect();
-        // Each makes up for the one before: nothing is left but what the ends of the run cut off.
+        // Each part makes up for the previous one: only the ends of the run remain.
         assert!(SumError::of(&alternating).unwrap().standard < 2.0 * 2.0);
         let mut independent = alternating;
         (1..40).rev().for_each(|at| independent.swap(at, random.index(at + 1)));
@@ -211,8 +215,8 @@ mod tests {
         assert_eq!(SumError::of(&in_fives[..7]), None);
     }
 
-    /// Parts of which each takes back most of what the one before had too much, as where a drive collects garbage in every other one:
-    /// as uncertain as sums of several in a row, all intervals held the truth.
+    /// Each part takes back most of the excess of the previous one, as on a drive that collects garbage in every other part. Judged by sums
+    /// of several consecutive parts, all intervals contained the truth, so they were too wide.
     #[test]
     fn regression_parts_that_even_each_other_out_are_covered_as_promised_and_little_more() {
         let mut random = Random::new(7);
@@ -232,12 +236,12 @@ mod tests {
         }
         let share = |covered: u32| f64::from(covered) / f64::from(rounds);
         assert!((0.92..0.97).contains(&share(independent)), "{}", share(independent));
-        // Of 1.36 of the parts' own variance the sum has 0.16.
+        // The sum has 0.16 of the variance, the parts alone 1.36.
         assert!((0.93..0.985).contains(&share(evened)), "{}", share(evened));
         assert!(of_independent / f64::from(rounds) < 0.6, "{of_independent}");
     }
 
-    /// Two days of seconds, of which each takes back what the one before had too much, took minutes at the end of a run.
+    /// The error of two days of seconds, where each takes back the excess of the previous one, took minutes to compute at the end of a run.
     #[test]
     fn regression_the_error_of_very_many_parts_is_known_at_once() {
         let mut random = Random::new(5);
@@ -248,7 +252,7 @@ mod tests {
         let textbook = squares(&drawn[1..]).sqrt();
         assert!((independent.standard / textbook - 1.0).abs() < 0.1, "{independent:?} {textbook}");
         assert!(evened.standard < textbook / 20.0, "{evened:?} {textbook}");
-        // As many as are looked at are looked at one by one.
+        // Up to this number, parts are examined one by one.
         assert_eq!(few(&drawn[..PARTS_MAX]), &drawn[..PARTS_MAX]);
     }
 
@@ -274,7 +278,7 @@ mod tests {
         assert_eq!(mean_interval(&empty, Confidence::P95), None);
     }
 
-    /// One sample had an interval without width, and few one that was too narrow: their blocks are many, and empty.
+    /// One sample had an interval without width, and few samples had one that was too narrow: their blocks are many, and mostly empty.
     #[test]
     fn regression_the_mean_of_few_samples_has_a_wide_interval_or_none() {
         let of = |values: &[u64]| {
@@ -289,7 +293,7 @@ mod tests {
         };
         assert_eq!((of(&[100]), of(&[100, 100]), of(&[100; 7])), (None, None, None));
         let eight = of(&[100, 110, 120, 130, 140, 150, 160, 170]).unwrap();
-        // Student's t of 7 degrees of freedom, 2.365, times 24.49 over the root of 8.
+        // Student's t for 7 degrees of freedom, 2.365, times 24.49 over the root of 8.
         assert!((19.0..23.0).contains(&eight.half_width()) && eight.holds(135.0), "{eight:?}");
     }
 }

@@ -4,15 +4,14 @@ use super::gamma::{deviance, lifted, stirling_error};
 use super::{CONVERGED, STEPS_MAX};
 use std::f64::consts::TAU;
 
-/// x^a y^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1)): for whole a, b the chance of a successes in a + b trials.
+/// x^a y^b Gamma(a + b + 1) / (Gamma(a + 1) Gamma(b + 1)): for integers a and b, the chance of a successes in a + b trials.
 fn binomial_point(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let n = a + b;
     let exponent = stirling_error(n) - stirling_error(a) - stirling_error(b) - deviance(a, n * x) - deviance(b, n * y);
     (n / (TAU * a * b)).sqrt() * exponent.exp()
 }
 
-/// I_x(a, b), for `a` and `b` above 0. `y` is 1 - x, given apart because callers know it more exactly than the
-/// subtraction would.
+/// I_x(a, b), for `a` and `b` above 0. `y` is 1 - x; callers pass it because they know it more precisely than the subtraction would give.
 #[must_use]
 pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
@@ -27,9 +26,9 @@ pub fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     result.clamp(0.0, 1.0)
 }
 
-/// The continued fraction of Didonato and Morris (ACM TOMS 708, 1992; eq. 9), for x up to the mean a / (a + b). The usual
-/// one (Numerical Recipes) subtracts nearly equal numbers when a is large and b is not; this one needs a y - b x, which
-/// `y` gives with all its digits.
+/// The continued fraction of Didonato and Morris (ACM TOMS 708, 1992; eq. 9), for x up to the mean a / (a + b). The usual one (Numerical
+/// Recipes) subtracts nearly equal numbers if a is large and b is not; this one needs a y - b x, which keeps all digits because `y` is
+/// given.
 fn fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let lambda = a * y - b * x + 1.0;
     let mut result = lifted(a * lambda / (a + 1.0));
@@ -51,7 +50,7 @@ fn fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     result
 }
 
-/// Chance of at most `k` successes in `n` trials of chance `p` each; `q` is 1 - p, given apart for its digits.
+/// Chance of at most `k` successes in `n` trials with chance `p` each; `q` is 1 - p, passed for its precision.
 #[must_use]
 pub fn binomial_at_most(k: u64, n: u64, p: f64, q: f64) -> f64 {
     if k >= n {
@@ -60,7 +59,7 @@ pub fn binomial_at_most(k: u64, n: u64, p: f64, q: f64) -> f64 {
     incomplete_beta((n - k) as f64, (k + 1) as f64, q, p)
 }
 
-/// Chance of at least `k` successes in `n` trials of chance `p` each; `q` is 1 - p.
+/// Chance of at least `k` successes in `n` trials with chance `p` each; `q` is 1 - p.
 #[must_use]
 pub fn binomial_at_least(k: u64, n: u64, p: f64, q: f64) -> f64 {
     if k == 0 {

@@ -19,7 +19,7 @@ const LANCZOS: [f64; 9] = [
 /// Natural logarithm of the gamma function, for `x` above 0.
 pub(super) fn ln_gamma(x: f64) -> f64 {
     if x < 0.5 {
-        // Reflection: Lanczos' sum is meant for the right half.
+        // Reflection: Lanczos' sum is accurate for the right half only.
         return (PI / (PI * x).sin()).ln() - ln_gamma(1.0 - x);
     }
     let x = x - 1.0;
@@ -28,7 +28,7 @@ pub(super) fn ln_gamma(x: f64) -> f64 {
     0.5 * TAU.ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
-/// What Stirling's formula leaves out: ln(x!) - [(x + 1/2) ln x - x + ln(2 pi) / 2], for `x` above 0.
+/// The error of Stirling's formula: ln(x!) - [(x + 1/2) ln x - x + ln(2 pi) / 2], for `x` above 0.
 pub(super) fn stirling_error(x: f64) -> f64 {
     if x < 16.0 {
         return ln_gamma(x + 1.0) - ((x + 0.5) * x.ln() - x + 0.5 * TAU.ln());
@@ -38,7 +38,7 @@ pub(super) fn stirling_error(x: f64) -> f64 {
         / x
 }
 
-/// Loader's deviance x ln(x / mean) + mean - x, without cancellation where the two are near.
+/// Loader's deviance x ln(x / mean) + mean - x, without cancellation if the two are close.
 pub(super) fn deviance(x: f64, mean: f64) -> f64 {
     let difference = x - mean;
     if difference.abs() < 0.1 * (x + mean) {
@@ -64,7 +64,7 @@ pub fn upper_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
     }
-    // x^a e^-x / Gamma(a + 1), Loader's way.
+    // x^a e^-x / Gamma(a + 1), by Loader's method.
     let point = (-stirling_error(a) - deviance(a, x)).exp() / (TAU * a).sqrt();
     if x < a + 1.0 {
         let mut term = 1.0;
@@ -97,13 +97,13 @@ pub fn upper_gamma(a: f64, x: f64) -> f64 {
     (point * a * fraction).min(1.0)
 }
 
-/// Chance that a chi-square variable of so many degrees of freedom is at least `statistic`.
+/// Chance that a chi-square variable with `degrees` degrees of freedom is at least `statistic`.
 #[must_use]
 pub fn chi_square_tail(statistic: f64, degrees: f64) -> f64 {
     upper_gamma(degrees / 2.0, statistic / 2.0)
 }
 
-/// `x`, or a tiny number where it is as good as 0.
+/// `x`, or a tiny number if `x` is practically 0.
 pub(super) fn lifted(x: f64) -> f64 {
     if x.abs() < TINY { TINY } else { x }
 }

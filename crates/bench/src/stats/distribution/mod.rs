@@ -1,10 +1,9 @@
-//! The few distributions that intervals and tests need, computed here: accurate for sample counts up to 10^12, where
-//! differences of log-gammas would have lost their digits.
+//! The few distributions that intervals and tests need. They are accurate for sample counts up to 10^12, where differences of log-gammas
+//! would have lost their digits.
 //!
-//! Point probabilities are Loader's ("Fast and accurate computation of binomial probabilities", 2000): deviance and
-//! Stirling error instead of factorials. Tails are continued fractions by Lentz's method, with those probabilities as
-//! their prefactor. (The statrs crate's function takes x alone, so that the digits of a tail of 10^-7 are lost before it begins;
-//! and these few functions are leaner than a dependency.)
+//! Point probabilities are Loader's ("Fast and accurate computation of binomial probabilities", 2000): deviance and Stirling error instead
+//! of factorials. Tails are continued fractions by Lentz's method, with these probabilities as prefactors. (The function of the statrs
+//! crate takes only x, so the digits of a tail of 10^-7 are lost before it begins; and these few functions are smaller than a dependency.)
 
 mod beta;
 mod gamma;
@@ -16,12 +15,12 @@ pub use gamma::{chi_square_tail, upper_gamma};
 pub use normal::{normal_cdf, normal_quantile};
 pub use student::{student_t_cdf, student_t_quantile};
 
-/// Below this a term of a continued fraction is lifted, so that nothing is divided by zero.
+/// Terms of a continued fraction below this are raised to it, so that nothing is divided by zero.
 const TINY: f64 = 1e-300;
 
 /// Relative change of a continued fraction at which it has converged.
 const CONVERGED: f64 = 3e-16;
 
-/// Steps after which a continued fraction or series is taken as it is. They need of the order of the square root of
-/// their largest parameter near the centre, less in the tails.
+/// Steps after which a continued fraction or series is used as it is. Near the centre they need about the square root of their largest
+/// parameter, in the tails fewer.
 const STEPS_MAX: u32 = 200_000;

@@ -10,9 +10,9 @@ pub fn normal_cdf(z: f64) -> f64 {
     if z > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that a standard normal variable is below with chance `p`; infinite at 0 and 1.
+/// The value `z` with a chance of `p` that a standard normal variable is below it; infinite at 0 and 1.
 ///
-/// Abramowitz and Stegun 26.2.23 (error below 4.5e-4), made exact by Halley's method.
+/// Abramowitz and Stegun 26.2.23 (error below 4.5e-4), refined by Halley's method.
 #[must_use]
 pub fn normal_quantile(p: f64) -> f64 {
     if p <= 0.0 {

@@ -2,7 +2,7 @@
 
 use super::beta::incomplete_beta;
 
-/// Chance that a t variable of so many degrees of freedom (above 0) is at most `t`.
+/// Chance that a t variable with `degrees` degrees of freedom (above 0) is at most `t`.
 #[must_use]
 pub fn student_t_cdf(t: f64, degrees: f64) -> f64 {
     let whole = degrees + t * t;
@@ -10,8 +10,8 @@ pub fn student_t_cdf(t: f64, degrees: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that a t variable of so many degrees of freedom (1 or more) is below with chance `p` in 1e-9..=1-1e-9;
-/// outside it is taken at the nearest of these.
+/// The value with a chance of `p` that a t variable with `degrees` degrees of freedom (1 or more) is below it. `p` is limited to
+/// 1e-9..=1-1e-9.
 #[must_use]
 pub fn student_t_quantile(p: f64, degrees: f64) -> f64 {
     let p = p.clamp(1e-9, 1.0 - 1e-9);
@@ -21,7 +21,7 @@ pub fn student_t_quantile(p: f64, degrees: f64) -> f64 {
     if p <= 0.5 {
         return 0.0;
     }
-    // One degree of freedom reaches 3.2e8 at 1 - 1e-9.
+    // With one degree of freedom the value at 1 - 1e-9 is 3.2e8.
     let (mut low, mut high) = (0.0_f64, 1e9_f64);
     for _ in 0..200 {
         let middle = 0.5 * (low + high);

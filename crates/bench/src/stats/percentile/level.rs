@@ -1,20 +1,20 @@
-//! Levels of the percentile ladder, kept as whole numbers so that ranks of 10^12 samples come out exact.
+//! Percentile levels, kept as integers so that ranks among 10^12 samples are exact.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Parts that one whole is counted in: ten decimals of a percent.
+/// Number of parts in one whole: ten decimals of a percent.
 const WHOLE: u64 = 1_000_000_000_000;
 
 /// Most levels in a user's list.
 pub const LEVELS_MAX: usize = 64;
 
-/// A level of the ladder.
+/// A level that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// The smallest sample.
     Min,
-    /// The value that this share of all samples does not exceed.
+    /// The value that at least this share of all samples does not exceed.
     Share(Share),
     /// The largest sample.
     Max,
@@ -24,7 +24,7 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(u64);
 
-/// Why a list of levels was not understood.
+/// Why a list of levels cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
     /// Neither min, max nor a percentage.
@@ -33,49 +33,49 @@ pub enum LevelError {
     /// 0, 100 or beyond.
     #[error("percentile {0} is outside 0 to 100 (both excluded): give min or max for the ends")]
     OutOfRange(String),
-    /// More decimals than are kept.
+    /// More decimals than can be kept.
     #[error("percentile {0} has more than ten decimals: leave the rest out")]
     TooFine(String),
-    /// Too many.
+    /// Too many levels.
     #[error("{0} percentiles are asked for: give at most {LEVELS_MAX}")]
     TooMany(usize),
-    /// None.
+    /// The list has no levels.
     #[error("the list of percentiles is empty: give at least one, for example 50,99,99.99")]
     Empty,
 }
 
 impl Share {
-    /// From parts of 10^12; none at 0, at 10^12 and above.
+    /// From parts of 10^12; `None` at 0, and at 10^12 and above.
     #[must_use]
     pub const fn from_parts(parts: u64) -> Option<Self> {
         if parts == 0 || parts >= WHOLE { None } else { Some(Self(parts)) }
     }
 
-    /// The share, 0.9999 for the level 99.99.
+    /// The share as a fraction, 0.9999 for the level 99.99.
     #[must_use]
     pub fn fraction(self) -> f64 {
         self.0 as f64 / WHOLE as f64
     }
 
-    /// What lies above, 0.0001 for the level 99.99; it has all its digits.
+    /// The share above the level, 0.0001 for the level 99.99, with all its digits.
     #[must_use]
     pub fn tail(self) -> f64 {
         (WHOLE - self.0) as f64 / WHOLE as f64
     }
 
-    /// Percent, 99.99 for the level 99.99.
+    /// The share in percent, 99.99 for the level 99.99.
     #[must_use]
     pub fn percent(self) -> f64 {
         self.0 as f64 / (WHOLE / 100) as f64
     }
 
-    /// Whether it lies below the median.
+    /// Whether the level lies below the median.
     #[must_use]
     pub fn is_low(self) -> bool {
         self.0 < WHOLE / 2
     }
 
-    /// The smallest rank (1-based) that at least this share of `samples` does not exceed; 1 where there are none.
+    /// The smallest rank (from 1) with at least this share of `samples` at or below it; 1 without samples.
     #[must_use]
     pub fn rank(self, samples: u64) -> u64 {
         let rank = (u128::from(self.0) * u128::from(samples)).div_ceil(u128::from(WHOLE));
@@ -84,8 +84,7 @@ impl Share {
 }
 
 impl Level {
-    /// The ladder reported unless the user gives another: min, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 to
-    /// 99.99999, max.
+    /// The default levels: min, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9 to 99.99999, max.
     #[must_use]
     pub fn ladder() -> Vec<Self> {
         let parts = [
@@ -108,11 +107,11 @@ impl Level {
         std::iter::once(Self::Min).chain(shares).chain(std::iter::once(Self::Max)).collect()
     }
 
-    /// A user's list, sorted and each level once. Separators are commas, colons (as in fio) and blanks; a leading `p` and
+    /// Parses a user's list; the result is sorted, each level once. Separators are commas, colons (as in fio) and blanks; a leading `p` and
     /// a trailing `%` are allowed.
     ///
     /// # Errors
-    /// [`LevelError`], naming the entry.
+    /// [`LevelError`], which names the entry.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, LevelError> {
         let words: Vec<&str> =
             text.split(|c: char| matches!(c, ',' | ':') || c.is_whitespace()).filter(|word| !word.is_empty()).collect();

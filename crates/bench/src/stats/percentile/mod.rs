@@ -1,4 +1,4 @@
-//! Percentiles with their confidence intervals, withheld where there are too few samples to bound them.
+//! Percentiles with their confidence intervals, withheld if there are too few samples to bound them.
 
 mod level;
 mod ranks;
@@ -15,44 +15,44 @@ use hdrhistogram::Histogram;
 pub struct PercentileEstimate {
     /// Level.
     pub level: Level,
-    /// Samples it is read from.
+    /// Number of samples.
     pub samples: u64,
     /// Value and bounds.
     pub value: Reported,
-    /// Number of independent samples that would bound it as well, where stalls were found to cluster and the bounds
-    /// therefore follow from this instead of from `samples`.
+    /// Number of independent samples that would give the same bounds, where stalls were found to cluster; the bounds then follow from it
+    /// instead of from `samples`.
     pub effective_samples: Option<f64>,
 }
 
-/// Value and bounds of a percentile, in the unit of the histogram (ns). A value is the upper edge of its bucket, as
-/// HdrHistogram and fio report it; lower bounds are the lower edge of theirs, upper bounds the upper edge.
+/// Value and bounds of a percentile, in the unit of the histogram (ns). A value is the upper edge of its bucket, as in HdrHistogram and
+/// fio; a lower bound is the lower edge of its bucket, an upper bound the upper edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
-    /// Too few samples: no value is given.
+    /// Too few samples; no value is given.
     Withheld {
-        /// Samples still needed until it is printed.
+        /// Samples still needed for a value.
         needed_more: u64,
     },
-    /// The smallest or largest sample, an observation that estimates nothing.
+    /// The smallest or largest sample: an observation, not an estimate.
     Observed {
         /// The sample.
         value: u64,
     },
-    /// Printed, not yet bounded from above.
+    /// Enough samples for a value, not yet for an upper bound.
     Open {
         /// Value.
         value: u64,
         /// Lower bound.
         low: u64,
     },
-    /// Printed, not yet bounded from below (levels below the median).
+    /// Enough samples for a value, not yet for a lower bound (levels below the median).
     OpenBelow {
         /// Value.
         value: u64,
         /// Upper bound.
         high: u64,
     },
-    /// Enough samples to print, so clustered that nothing bounds it.
+    /// Enough samples for a value, but so clustered that they give no bound.
     Unbounded {
         /// Value.
         value: u64,
@@ -69,7 +69,7 @@ pub enum Reported {
 }
 
 impl Reported {
-    /// The value; none where it is withheld.
+    /// The value; `None` if it is withheld.
     #[must_use]
     pub fn value(&self) -> Option<u64> {
         match *self {
@@ -82,7 +82,7 @@ impl Reported {
         }
     }
 
-    /// Lower and upper bound, as far as there are any.
+    /// Lower and upper bound; `None` where there is no such bound.
     #[must_use]
     pub fn bounds(&self) -> (Option<u64>, Option<u64>) {
         match *self {
@@ -94,18 +94,18 @@ impl Reported {
     }
 }
 
-/// A bucket that holds samples.
+/// A bucket with samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Smallest value that falls into it.
     pub low: u64,
     /// Largest value that falls into it.
     pub high: u64,
-    /// Samples in it and in all below.
+    /// Number of samples in this bucket and all below.
     pub up_to: u64,
 }
 
-/// Samples by rank: the occupied buckets of a histogram, summed up.
+/// Samples by rank: the cumulative counts of a histogram's occupied buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByRank {
     buckets: Vec<Bucket>,
@@ -127,7 +127,7 @@ impl ByRank {
         Self { buckets }
     }
 
-    /// The occupied buckets, by value.
+    /// The occupied buckets, ascending.
     #[must_use]
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
@@ -139,22 +139,21 @@ impl ByRank {
         self.buckets.last().map_or(0, |bucket| bucket.up_to)
     }
 
-    /// The bucket of the sample of this rank (1-based; beyond the last: the last); none without samples.
+    /// The bucket of the sample with this rank (from 1; beyond the last, the last); `None` without samples.
     #[must_use]
     pub fn at(&self, rank: u64) -> Option<Bucket> {
         let index = self.buckets.partition_point(|bucket| bucket.up_to < rank);
         self.buckets.get(index).or(self.buckets.last()).copied()
     }
 
-    /// A percentile's estimate as if the samples were independent.
+    /// The estimate of a percentile, assuming independent samples.
     #[must_use]
     pub fn estimate(&self, level: Level, confidence: Confidence) -> PercentileEstimate {
         self.bounded(level, None, |share| ranks(share, self.samples(), confidence), confidence)
     }
 
-    /// A percentile's estimate with the bounds widened where its exceedances are found to cluster in `blocks`, which
-    /// hold the same samples by time. Whether it is printed follows from the number of samples all the same. `seed`
-    /// is for the test of sparse exceedances.
+    /// The estimate of a percentile, with wider bounds if its exceedances cluster in `blocks`, which hold the same samples by time. Whether
+    /// a value is given depends on the number of samples all the same. `seed` is for the test of sparse exceedances.
     #[must_use]
     pub fn estimate_clustered(
         &self,
@@ -213,8 +212,8 @@ impl ByRank {
     }
 }
 
-/// Estimates of all `levels` from a histogram; with `blocks` of the same samples by time, clustering is taken into
-/// account (see [`ByRank::estimate_clustered`]).
+/// Estimates of all `levels` from a histogram. With `blocks` of the same samples by time, clustering is taken into account (see
+/// [`ByRank::estimate_clustered`]).
 #[must_use]
 pub fn estimates(
     histogram: &Histogram<u64>,

@@ -1,20 +1,19 @@
-//! Which order statistics bound a percentile: the exact binomial interval, free of any assumption on the shape.
+//! Which order statistics bound a percentile: the exact binomial interval, which assumes nothing about the distribution.
 //!
-//! Of n independent samples the number not above the true percentile of share p is binomial (n, p). So the sample of
-//! rank l lies above it with chance P(X <= l - 1), and the sample of rank u below it with chance P(X >= u): l is the
-//! largest and u the smallest rank for which these stay within the error allowed (David and Nagaraja, Order
-//! Statistics, 7.1).
+//! Of n independent samples, the number not above the true percentile of share p is binomial (n, p). So the sample of rank l lies above it
+//! with chance P(X <= l - 1), and the sample of rank u below it with chance P(X >= u). l is the largest and u the smallest rank for which
+//! these chances stay within the allowed error (David and Nagaraja, Order Statistics, 7.1).
 
 use super::level::Share;
 use crate::stats::confidence::Confidence;
 use crate::stats::distribution::{binomial_at_least, binomial_at_most, normal_quantile};
 
-/// Variance n p (1 - p) up to which ranks are found by the incomplete beta function. Above, the expansion they start
-/// from is itself right to less than a thousandth of a rank (its error falls with one over the variance), while the
-/// continued fraction would take a million steps.
+/// Largest variance n p (1 - p) for which ranks are found by the incomplete beta function. Above it, the expansion that the search starts
+/// from is itself accurate to less than a thousandth of a rank (its error falls with the inverse of the variance), while the continued
+/// fraction would take a million steps.
 const EXACT_VARIANCE_MAX: f64 = 1e6;
 
-/// How much of a percentile's interval so many samples can give.
+/// How much of a percentile's interval a number of samples can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Too few samples to bound the percentile even from the side of its tail.
@@ -22,13 +21,13 @@ pub enum Reach {
         /// Samples still needed.
         needed_more: u64,
     },
-    /// Bounded from the side of the many samples, open towards its tail.
+    /// Bounded on the side with many samples, open towards the tail.
     Open,
     /// Bounded on both sides.
     Full,
 }
 
-/// Ranks (1-based) that bound a percentile; none where no sample does.
+/// Ranks (from 1) that bound a percentile; `None` where no sample does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranks {
     /// Rank of the lower bound.
@@ -37,21 +36,20 @@ pub struct Ranks {
     pub high: Option<u64>,
 }
 
-/// Samples from which a percentile is printed: the smallest n with p^n <= a, where p is the share on the far side of
-/// the tail. 29,956 for p99.99 at 95 %.
+/// Number of samples from which a value is given: the smallest n with p^n <= a, where p is the share on the side away from the tail. 29,956
+/// for p99.99 at 95 %.
 #[must_use]
 pub fn printed_from(share: Share, confidence: Confidence) -> u64 {
     power_count(share, confidence.error())
 }
 
-/// Samples from which both bounds are given: one more than the smallest n with p^n <= a / 2. 36,888 for p99.99 at
-/// 95 %.
+/// Number of samples from which both bounds are given: one more than the smallest n with p^n <= a / 2. 36,888 for p99.99 at 95 %.
 #[must_use]
 pub fn full_from(share: Share, confidence: Confidence) -> u64 {
     power_count(share, confidence.error() / 2.0) + 1
 }
 
-/// What `samples` give for a level.
+/// What `samples` samples give for a level.
 #[must_use]
 pub fn reach(share: Share, samples: u64, confidence: Confidence) -> Reach {
     let printed_from = printed_from(share, confidence);
@@ -64,8 +62,8 @@ pub fn reach(share: Share, samples: u64, confidence: Confidence) -> Reach {
     }
 }
 
-/// Ranks of the interval for `samples` independent samples. Where [`reach`] leaves the tail's side open the whole
-/// error allowed is spent on the other side; otherwise half on each.
+/// Ranks of the interval for `samples` independent samples. If [`reach`] leaves the side of the tail open, the other side gets the whole
+/// allowed error; otherwise each side gets half.
 #[must_use]
 pub fn ranks(share: Share, samples: u64, confidence: Confidence) -> Ranks {
     let error = confidence.error();
@@ -79,8 +77,8 @@ pub fn ranks(share: Share, samples: u64, confidence: Confidence) -> Ranks {
     Ranks { low: low_rank(share, samples, error / 2.0), high: high_rank(share, samples, error / 2.0) }
 }
 
-/// Ranks among `samples` samples whose information is that of `effective` independent ones (at most `samples`): the
-/// ranks for the latter, spread over the former, outwards to the edge of the group each effective sample stands for.
+/// Ranks among `samples` samples that are worth `effective` independent ones (at most `samples`): the ranks for the latter, scaled to the
+/// former, outwards to the edge of the group that each effective sample stands for.
 #[must_use]
 pub fn effective_ranks(share: Share, samples: u64, effective: f64, confidence: Confidence) -> Ranks {
     if effective >= samples as f64 {
@@ -89,7 +87,7 @@ pub fn effective_ranks(share: Share, samples: u64, effective: f64, confidence: C
     let count = (effective.max(0.0) as u64).min(samples);
     let scale = if count == 0 { 1.0 } else { samples as f64 / count as f64 };
     let found = ranks(share, count, confidence);
-    // The k-th of the effective samples stands for the ranks from (k - 1) * scale + 1 on; the mirror image at the top.
+    // The k-th effective sample stands for the ranks from (k - 1) * scale + 1 on; mirrored at the top.
     let spread = |rank: u64| (((rank - 1) as f64 * scale) as u64 + 1).min(samples);
     Ranks { low: found.low.map(spread), high: found.high.map(|rank| samples + 1 - spread(count - rank + 1)) }
 }
@@ -98,7 +96,7 @@ pub fn effective_ranks(share: Share, samples: u64, effective: f64, confidence: C
 fn power_count(share: Share, error: f64) -> u64 {
     let away = share.fraction().max(share.tail());
     let tail = share.fraction().min(share.tail());
-    // ln of the share, by way of the tail where that has more digits.
+    // ln of the share, computed from the tail if that has more digits.
     let log = if tail < 0.1 { (-tail).ln_1p() } else { away.ln() };
     (error.ln() / log).ceil() as u64
 }
@@ -110,7 +108,7 @@ fn low_rank(share: Share, samples: u64, error: f64) -> Option<u64> {
     let rank = if variance(share, samples) > EXACT_VARIANCE_MAX {
         (start + 0.5).floor().clamp(0.0, samples as f64) as u64
     } else {
-        // Ranks that are too high form the upper part of 1..=n + 1; the one before the first of them is wanted.
+        // Ranks that are too high form the upper part of 1..=n + 1; the rank before the first of them is the result.
         first(1, samples + 1, (start + 0.5).max(1.0) as u64, |rank| {
             rank > samples || binomial_at_most(rank - 1, samples, p, q) > error
         }) - 1
@@ -136,8 +134,8 @@ fn variance(share: Share, samples: u64) -> f64 {
     samples as f64 * share.fraction() * share.tail()
 }
 
-/// The binomial's quantile at the normal's `z`, as if it were continuous: Cornish and Fisher's expansion to the third
-/// order, with Sheppard's correction for the steps (Kolassa and McCullagh 1990).
+/// The quantile of the binomial at the normal's `z`, as if it were continuous: the expansion of Cornish and Fisher to the third order, with
+/// Sheppard's correction for the steps (Kolassa and McCullagh 1990).
 fn expansion(share: Share, samples: u64, z: f64) -> f64 {
     let (p, q) = (share.fraction(), share.tail());
     let variance = variance(share, samples);
@@ -151,13 +149,13 @@ fn expansion(share: Share, samples: u64, z: f64) -> f64 {
     let w = z + (square - 1.0) * skew / 6.0 + z * (square - 3.0) * excess / 24.0
         - z * (2.0 * square - 5.0) * skew * skew / 36.0
         - z / (24.0 * variance);
-    // From the nearer end, where the mean has more digits.
+    // Computed from the nearer end, where the mean has more digits.
     let mean = if p > 0.5 { samples as f64 - samples as f64 * q } else { samples as f64 * p };
     mean + deviation * w
 }
 
-/// The first of `from..=to` that is `wanted`, where all after the first are, and `to` is; searched in growing steps
-/// from `start`.
+/// The first value of `from..=to` for which `wanted` holds. It must hold for `to`, and for all values after the first. The search begins at
+/// `start` and takes growing steps.
 fn first(from: u64, to: u64, start: u64, wanted: impl Fn(u64) -> bool) -> u64 {
     let start = start.clamp(from, to);
     let mut step = 1;
@@ -186,7 +184,7 @@ fn first(from: u64, to: u64, start: u64, wanted: impl Fn(u64) -> bool) -> u64 {
             step *= 2;
         }
     }
-    // Not wanted at `low`, wanted at `high`.
+    // `wanted` does not hold at `low` and holds at `high`.
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if wanted(middle) { high = middle } else { low = middle }
@@ -237,7 +235,7 @@ mod tests {
                 assert_eq!(reach(share, one, confidence), Reach::Open);
                 assert_eq!(reach(share, two - 1, confidence), Reach::Open);
                 assert_eq!(reach(share, two, confidence), Reach::Full);
-                // The definition itself: p^n falls to the error allowed at n and not before.
+                // By definition: p^n falls to the allowed error at n and not earlier.
                 let away = share.fraction().max(share.tail());
                 assert!(away.powf(one as f64) <= confidence.error() * (1.0 + 1e-9));
                 assert!(away.powf((one - 1) as f64) > confidence.error());
@@ -300,7 +298,7 @@ mod tests {
                     let high = expansion(share, samples, -normal_quantile(error));
                     let exact_low = low_rank(share, samples, error).unwrap();
                     let exact_high = high_rank(share, samples, error).unwrap();
-                    // Within a thousandth of a rank before rounding.
+                    // Accurate to a thousandth of a rank before rounding.
                     assert!((exact_low..=exact_low + 1).contains(&((low + 0.501).floor() as u64)));
                     assert!(exact_low >= (low + 0.499).floor() as u64, "{level}: {exact_low} for {low}");
                     assert!(exact_high <= (high + 0.501).ceil() as u64, "{level}: {exact_high} for {high}");
@@ -321,8 +319,8 @@ mod tests {
             let width = (high - low) as f64 / (2.0 * 1.959_964 * variance(share, samples).sqrt());
             assert!((width - 1.0).abs() < 0.01, "{level}: {width}");
         }
-        // By mpmath, P(X <= 99,380) of 10^12 at 1e-7 is 0.02497, so the upper rank of p99.99999 is at least 99,380 from
-        // the top; one step further in it is above 0.025 (each step adds 1.9e-4).
+        // By mpmath, P(X <= 99,380) of 10^12 at 1e-7 is 0.02497, so the upper rank of p99.99999 is at least 99,380 from the top; one step
+        // closer to the median the chance is above 0.025 (each step adds 1.9e-4).
         let found = ranks(p("99.99999"), 1_000_000_000_000, Confidence::P95);
         assert_eq!(found.high, Some(1_000_000_000_000 - 99_380));
     }
@@ -334,11 +332,11 @@ mod tests {
         assert_eq!(effective_ranks(share, 100_000, 100_000.0, Confidence::P95), plain);
         let wide = effective_ranks(share, 100_000, 10_000.0, Confidence::P95);
         assert!(wide.low.unwrap() < plain.low.unwrap() && wide.high.unwrap() > plain.high.unwrap());
-        // 10,000 effective samples: what they bound is what they would bound alone, times ten.
+        // 10,000 effective samples: their ranks alone, times ten.
         let alone = ranks(share, 10_000, Confidence::P95);
         assert_eq!(wide.low.unwrap(), (alone.low.unwrap() - 1) * 10 + 1);
         assert_eq!(wide.high.unwrap(), alone.high.unwrap() * 10);
-        // Too few of them for the upper bound, for any bound, none at all.
+        // Too few effective samples: for the upper bound, then for any bound.
         assert_eq!(effective_ranks(share, 100_000, 300.0, Confidence::P95).high, None);
         let nothing = Ranks { low: None, high: None };
         assert_eq!(effective_ranks(p("50"), 100_000, 1.0, Confidence::P95), nothing);
