@@ -1,5 +1,5 @@
-//! Measurement that can be believed: load in closed and open loop, every latency counted, percentiles with intervals
-//! and withheld where samples are too few, steady states, spec sheets, statistics over runs.
+//! Measurement that can be believed: load in closed and open loop, every latency counted, percentiles with intervals (withheld with too few
+//! samples), steady states, spec sheets, statistics over runs.
 #![forbid(unsafe_code)]
 
 pub mod application;

@@ -16,13 +16,13 @@ use crate::stats::steady::{Search, Verdict, WINDOW};
 use serde_json::json;
 use std::collections::VecDeque;
 
-/// Shares of reads in the order of the loop.
+/// Shares of reads in percent, in the order of the loop.
 const MIXES: [u32; 3] = [100, 65, 0];
-/// Sizes in the order of the loop.
+/// Sizes in bytes, in the order of the loop.
 const SIZES: [u32; 3] = [8 << 10, 4 << 10, 512];
 /// The tracking variable: the mean latency of 4 KiB writes.
 const TRACKED: Cell = (0, 4 << 10);
-/// As in the IOPS test.
+/// Standard conditioning, the same as in the IOPS test.
 const STANDARD: Conditioning = Conditioning { purge: true, sequential_passes: 2, random_passes: 0, fill_percent: 100 };
 
 const WHAT: &str = "Mean, greatest and percentiles of the latency of 3 read/write mixes x 3 sizes with one I/O in flight in the \
@@ -31,9 +31,9 @@ const WHAT: &str = "Mean, greatest and percentiles of the latency of 3 read/writ
 /// What was measured.
 struct Found {
     cells: Vec<Cell>,
-    /// Latencies by cell of the rounds that may still be in the window.
+    /// For each round that may still be in the window, the latencies of each cell.
     rounds: VecDeque<Vec<Latencies>>,
-    /// Mean latencies of all rounds by cell, in ns.
+    /// For each round, the mean latency of each cell in ns.
     means: Vec<Vec<f64>>,
     search: Search,
 }

@@ -1,4 +1,4 @@
-//! Percent read x queue depth x fill level (S-PASS), with the conditioning state of each cell.
+//! Throughput and latency over percent of reads, queue depth and fill level (S-PASS), with the conditioning state of each cell.
 
 use super::conditioning::Conditioning;
 use super::driver::Driver;
@@ -15,7 +15,7 @@ use crate::run::JobResult;
 use forebay_block::OpKind;
 use serde_json::json;
 
-/// Time of a cell.
+/// Time of a cell in nanoseconds.
 const CELL_NS: u64 = 10_000_000_000;
 
 const WHAT: &str = "Throughput and latency over percent read, queue depth and fill level: what a device does where applications \
@@ -26,7 +26,7 @@ struct Cell {
     fill_percent: u32,
     read_percent: u32,
     depth: u32,
-    /// Bytes written by cells since the fill, over the filled bytes: how much of the fill's order is gone.
+    /// Bytes that cells have written since the fill, relative to the filled bytes: how much of the sequential fill has been overwritten.
     overwritten: f64,
     trimmed: bool,
     figures: Figures,
@@ -100,7 +100,7 @@ fn measure(session: &mut Session<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt>
         "XPoint media needs power-on time instead of filling: at least 3 hours after a long power-off, for its faster \
          background refresh (P4800X evaluation guide)",
     );
-    // Reads first: they leave the state as it is.
+    // Reads first, since they do not change the state.
     let mut mixes = options.mixes_percent.clone();
     mixes.sort_unstable_by(|a, b| b.cmp(a));
     mixes.dedup();
@@ -142,7 +142,7 @@ fn measure(session: &mut Session<'_>, cells: &mut Vec<Cell>) -> Result<(), Halt>
     Ok(())
 }
 
-/// Bytes that a run wrote within its measurement. Its warm-up wrote some more, a fifth of that at most.
+/// Bytes that a run wrote within its measurement. Its warm-up wrote more, at most a fifth of that.
 fn written_bytes(result: &JobResult) -> u64 {
     result.kind(OpKind::Write).map_or(0, |writes| writes.bytes)
 }

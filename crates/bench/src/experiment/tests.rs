@@ -1,4 +1,4 @@
-//! Experiments on a device that is a formula, so that the right answer is known.
+//! Experiments on a target that is a formula, so that the correct result is known.
 
 use super::fake::{Fake, Fate, PEAK};
 use super::*;
@@ -7,7 +7,7 @@ use crate::job::toml_file;
 use crate::run::Partial;
 use forebay_block::OpKind;
 
-/// Writes allowed, everything short.
+/// Writes are allowed and all points are short.
 fn options() -> Options {
     Options { allow_writes: true, runtime_ns: Some(2_000_000_000), ..Options::default() }
 }
@@ -74,7 +74,7 @@ fn the_sweep_finds_the_saturation_depth() {
     let options = Options { application: Some(application), ..options() };
     let report = Experiment::QdSweep.run(&mut fake, &options).unwrap();
     let results = &report.json["results"];
-    // 4 x 100k of 550k are 73 %; 8 reach the peak.
+    // 4 x 100k of 550k are 73 %; depth 8 reaches the peak.
     assert_eq!(results["saturation"]["depth"], 8);
     assert_eq!(results["saturation"]["reached"], true);
     assert_eq!(results["points"].as_array().unwrap().len(), 9);
@@ -97,7 +97,7 @@ fn the_sweep_finds_the_saturation_depth() {
 
 #[test]
 fn regression_a_sweep_that_the_generator_bounds_names_no_saturation_depth() {
-    // 550,000 a second of 1.8 us each are all that one thread can do.
+    // At 1.8 us each, 550,000 a second use up one thread.
     let mut fake = Fake::new(|_, _| Fate { cpu_ns: 1_800, ..Fate::default() });
     let report = Experiment::QdSweep.run(&mut fake, &options()).unwrap();
     assert_eq!(report.json["results"]["saturation"]["limited_by_generator"], true);
@@ -116,7 +116,7 @@ fn an_end_between_points_leaves_what_is_known() {
     let report = Experiment::QdSweep.run(&mut fake, &options()).unwrap();
     assert!(report.partial && report.notes[0].starts_with("PARTIAL"));
     assert_eq!(report.json["results"]["points"].as_array().unwrap().len(), 4);
-    // Within a point: that point is left out.
+    // Interrupted within a point: that point is left out.
     let interrupted = Fate { stop: true, partial: Some(Partial::Interrupted), ..Fate::default() };
     let mut fake = Fake::new(move |number, _| if number == 3 { interrupted.clone() } else { Fate::default() });
     let report = Experiment::QdSweep.run(&mut fake, &options()).unwrap();
@@ -134,7 +134,7 @@ fn an_end_between_points_leaves_what_is_known() {
                     }
                 });
                 let report = experiment.run(&mut fake, &options()).unwrap();
-                // What a target gives up when it is asked whether it can is an answer.
+                // A target that gives up when it is tried for a feature only shows that it lacks the feature.
                 let asked = |at: usize| fake.runs.get(at).is_some_and(|(_, jobs)| jobs[0].end.after_ios == Some(1));
                 let answered = partial == Some(Partial::GaveUp) && asked(at);
                 assert!(report.partial || answered || fake.runs.len() <= at + 1, "{experiment} {at} {partial:?}");
@@ -150,7 +150,7 @@ fn failures_are_summed_and_reported_with_their_place() {
     assert_eq!((report.failures, report.partial), (3, false));
     let note = report.notes.iter().find(|note| note.contains("3 I/Os failed")).unwrap();
     assert!(note.contains("depth 4") && note.contains("read of 4 KiB at byte 8192: EIO"), "{note}");
-    // A target that is gone ends the experiment, once.
+    // A target that is gone ends the experiment, and is reported once.
     let mut fake = Fake::new(|number, _| {
         let gone = number >= 2;
         Fate { failures: u64::from(gone) * 1000, partial: gone.then_some(Partial::GaveUp), ..Fate::default() }
@@ -175,7 +175,7 @@ fn is_cell(job: &Job) -> bool {
     job.end.after_ns.is_some()
 }
 
-/// A device whose latency in round r (from 0) of rounds with so many cells is multiplied by `slower(r)`.
+/// A target whose latency is multiplied by `slower(r)` in round r (from 0), where a round has `cells` cells.
 fn by_round(cells: usize, slower: impl Fn(usize) -> f64 + 'static) -> Fake {
     let mut seen = 0;
     Fake::new(move |_, job| {
@@ -190,7 +190,7 @@ fn by_round(cells: usize, slower: impl Fn(usize) -> f64 + 'static) -> Fake {
 
 #[test]
 fn snia_rounds_stop_when_the_state_is_steady() {
-    // Throughput falls by a third each round up to the fourth (round 3) and stays: the window 4..=8 is the first flat one.
+    // Throughput falls by a third each round until the fourth (round 3) and then stays: the window 4..=8 is the first flat one.
     let mut fake = by_round(56, |round| 1.5_f64.powi(round.min(3) as i32));
     let report = Experiment::SniaIops.run(&mut fake, &options()).unwrap();
     let results = &report.json["results"];
@@ -203,12 +203,12 @@ fn snia_rounds_stop_when_the_state_is_steady() {
     let names: Vec<_> =
         results["steady_state"]["tracking_variables"].as_array().unwrap().iter().map(|v| v["name"].clone()).collect();
     assert_eq!(names, ["0/100 4 KiB", "65/35 64 KiB", "100/0 1 MiB"]);
-    // The average is the window's, not that of all rounds.
+    // The average is that of the window, not of all rounds.
     let cell = &results["cells"][0];
     assert_eq!((&cell["read_percent"], &cell["size_bytes"]), (&100.into(), &1_048_576.into()));
     let want = PEAK / 1.5_f64.powi(3);
     assert!((cell["average_iops"].as_f64().unwrap() / want - 1.0).abs() < 1e-3, "{cell}");
-    // First looks for trim and 512 bytes, then purge, then twice the capacity.
+    // First the trials of trim and of 512 bytes, then purge, then twice the capacity.
     let bytes: f64 = fake
         .jobs()
         .filter(|job| job.mix.weights[0].0 == OpKind::Write && !is_cell(job))
@@ -268,7 +268,7 @@ fn what_the_target_cannot_do_is_left_out_and_said() {
     );
     assert!(report.conditions.iter().any(|condition| condition.contains("NOT purged")), "{:?}", report.conditions);
     assert_eq!(fake.jobs().filter(|job| is_cell(job)).count(), 5 * 49);
-    // The row of the size stays, without figures.
+    // The row for the size remains, without figures.
     assert_eq!(report.tables[1].rows[0], ["512 B", "-", "-", "-", "-", "-", "-", "-"]);
 }
 
@@ -312,8 +312,8 @@ fn write_saturation_sees_the_fall() {
             && results["last_five_steady"] == true,
         "{results}"
     );
-    // 4 KiB writes of 4 x 4 GiB at 550k a second take 7.6 s: parts of an interval, and the run's window of a day is not
-    // taken for its length.
+    // 4 KiB writes of 4 x 4 GiB at 550k a second take 7.6 s: parts of an interval each. The time limit of a day must not count as the
+    // length of the run.
     assert_eq!(results["parts"].as_array().unwrap().len(), 7);
 }
 
@@ -336,10 +336,10 @@ fn regression_a_fall_is_found_between_the_parts_that_show_it() {
         (20, 2_000_000_000, (13_000 + 27 * 200) * 4096)
     );
     assert_eq!(write_saturation::fall(&parts), Some(6));
-    // It was at 13 s: said as the end of a part, it was none of the truth.
+    // Throughput fell at 13 s; reporting only the end of a part would not include that time.
     let (from, to) = write_saturation::between(&parts, 6).unwrap();
     assert_eq!((from.begin_ns, to.begin_ns + to.len_ns), (10_000_000_000, 14_000_000_000));
-    // An hour is cut into minutes; a rest of half a second has no rate.
+    // An hour is divided into minutes; the remaining half second is too short for a rate.
     result.duration_ns = 3_600_500_000_000;
     assert_eq!(write_saturation::parts(&result, f64::INFINITY).len(), 60);
 }
@@ -356,7 +356,7 @@ fn quality_over_time_keeps_to_the_share_of_the_peak() {
     let given = Options { rate: Rate::Iops(100.0), ..options };
     let report = Experiment::Qos.run(&mut Fake::healthy(), &given).unwrap();
     assert_eq!(report.json["results"]["rate_iops"], 100.0);
-    // 100 I/Os an interval print no p99.
+    // 100 I/Os are too few for the p99 of an interval.
     let worst = report.tables.last().unwrap();
     assert!(worst.rows.iter().all(|row| row[4] == "-" && row[3] != "-"), "{worst:?}");
 }
@@ -375,16 +375,16 @@ fn bursts_beside_writes_are_distinguished() {
         assert!(jobs[1].start_delay_ns >= 2_000_000_000 && jobs[1].end.after_bytes == Some(400_000_000), "{jobs:?}");
         assert!(jobs[0].end.after_ns.unwrap() >= jobs[1].start_delay_ns + 2_000_000_000);
     }
-    // The background of all of them.
+    // The background's figures are over all bursts beside it.
     let writes = &results["background"];
     assert!((writes["bytes_per_second"].as_f64().unwrap() / 20e6 - 1.0).abs() < 0.01, "{writes}");
     assert!(writes["ios"].as_u64().unwrap() > 5 * 4 * 150, "{writes}");
 }
 
-/// All bursts alone came first, while the drive still folded its cache: beside the writes it was faster, by 45 to 132 %.
+/// All bursts alone were run first, while the drive still folded its cache: beside writes the drive seemed 45 to 132 % faster.
 #[test]
 fn regression_bursts_alone_are_not_those_of_a_drive_that_still_works() {
-    // After conditioning it is slower by less and less, for seven runs; beside writes it is always half as fast.
+    // After conditioning the drive is slower, less so with each of seven runs; beside writes it always has half the speed.
     let working = |number: usize| 1.0 + 0.6 * 7usize.saturating_sub(number) as f64;
     let mut fake = Fake::new(move |number, job| {
         let beside = if job.name.starts_with("burst-") { 2.0 } else { 1.0 };
@@ -397,11 +397,11 @@ fn regression_bursts_alone_are_not_those_of_a_drive_that_still_works() {
     let rates: Vec<f64> = alone.iter().map(|rate| rate.as_f64().unwrap()).collect();
     assert!(rates.iter().all(|rate| (rate / rates[0] - 1.0).abs() < 0.02), "{rates:?}");
     assert!(text(&report).contains("came to rest: 3 bursts in a row"), "{}", text(&report));
-    // By turns, each second time the other way round.
+    // Alternating, and in the other order each second time.
     let measured: Vec<&str> = fake.runs.iter().map(|(_, jobs)| jobs.last().unwrap().name.as_str()).collect();
     let first = measured.iter().position(|&name| name == "burst").unwrap();
     assert_eq!(measured[first..first + 6], ["burst", "burst-1", "burst-2", "burst", "burst", "burst-3"]);
-    // One that never comes to rest is not waited for for ever, and it is said.
+    // A target that never settles is not waited for forever, and the report says so.
     let mut restless = Fake::new(|number, _| Fate { slower: 1.0 + (number % 2) as f64, ..Fate::default() });
     let report = Experiment::Mixed.run(&mut restless, &options()).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("did not come to rest")), "{:?}", report.notes);
@@ -416,7 +416,7 @@ fn ways_of_waiting_are_interleaved_and_held_against_sleeping() {
             "sync, high priority" => return Fate { refused: Some("not here"), ..Fate::default() },
             _ => 1.0,
         };
-        // What drifts, drifts for all.
+        // All ways drift alike.
         Fate { slower: way * (1.0 + 0.001 * number as f64), ..Fate::default() }
     });
     let report = Experiment::WaitMethods.run(&mut fake, &options()).unwrap();
@@ -463,7 +463,7 @@ fn conditioning_is_a_list_of_jobs_and_of_words() {
         "{:?}",
         report.conditions
     );
-    // Smaller than a unit.
+    // The region is smaller than a unit.
     for stage in (Conditioning { purge: true, ..Conditioning::default() }).stages(&Job::default(), 8192).unwrap() {
         assert_eq!((stage.pass_bytes, stage.job.sizes.write.max_bytes().max(8192)), (8192, 8192), "{stage:?}");
     }
@@ -481,7 +481,7 @@ fn groups() -> Vec<Vec<Job>> {
 
 #[test]
 fn regression_other_seeds_are_no_difference() {
-    // What a seed's places cost: up to 4 % more or less, the same each time that it is run.
+    // A seed's offsets cost up to 4 % more or less, the same in each run.
     let mut fake = Fake::new(|_, job| {
         let by_seed = forebay_block::Random::new(job.seed).below(1 << 24) as f64 / f64::from(1 << 24);
         Fate { slower: 1.0 + 0.08 * (by_seed - 0.5), ..Fate::default() }
@@ -499,17 +499,17 @@ fn regression_other_seeds_are_no_difference() {
             figure["comparison"]["verdict"].as_str().is_some_and(|verdict| verdict != "no difference shown")
         }));
     }
-    // At most one in twenty; with one seed for all rounds it was nearly all of them.
+    // At most one in twenty claims a difference; with one seed for all rounds nearly all did.
     assert!(u64::from(claims) * 20 <= comparisons, "{claims} of {comparisons}");
     let rounds: Vec<u64> = fake.jobs().take(10).map(|job| job.seed).collect();
     assert!((1..5).all(|round| rounds[2 * round] != rounds[0]), "{rounds:?}");
 }
 
-/// Both sides had the same seeds, so that in virtual time a comparison of a thing with itself was one of a run with itself: never a
-/// difference, and an interval of no width.
+/// Both sides had the same seeds. In virtual time, a comparison of a target with itself compared identical runs: never a difference, and an
+/// interval of no width.
 #[test]
 fn regression_a_thing_is_compared_with_itself_by_other_seeds() {
-    // Virtual time: nothing but the seed makes a difference.
+    // In virtual time only the seed makes a difference.
     let mut fake = Fake::new(|_, job| {
         let by_seed = forebay_block::Random::new(job.seed).below(1 << 24) as f64 / f64::from(1 << 24);
         Fate { slower: 1.0 + 0.08 * (by_seed - 0.5), ..Fate::default() }
@@ -545,7 +545,7 @@ fn targets_are_compared_in_turns() {
     assert_eq!(names, ["IOPS", "read mean", "read p99", "read p99.9"]);
     assert_eq!(figures[0]["comparison"]["verdict"], "a better");
     assert!((figures[1]["comparison"]["ratio"].as_f64().unwrap() - 1.25).abs() < 1e-2);
-    // 2,000 samples a run print no p99.9.
+    // 2,000 samples a run are too few for p99.9.
     assert!(figures[3]["comparison"].is_null() && figures[3]["not_compared"].as_str().unwrap().contains("4 of 4"));
     assert!(report.tables[0].rows.iter().all(|row| row.len() == report.tables[0].head.len()));
     assert!(report.tables[0].rows[0][7].starts_with("A 1.25"), "{:?}", report.tables[0].rows[0]);

@@ -1,4 +1,4 @@
-//! The same load waited for in five ways: why CrystalDiskMark, AS-SSD and Anvil disagree on one drive.
+//! The same load with five ways of waiting: the reason why CrystalDiskMark, AS-SSD and Anvil disagree about one drive.
 
 use super::driver::Driver;
 use super::error::ExperimentError;
@@ -16,11 +16,11 @@ use crate::stats::mean::summarise;
 use forebay_block::WaitMethod;
 use serde_json::{Value, json};
 
-/// Time of a run.
+/// Time of a run in nanoseconds.
 const RUN_NS: u64 = 5_000_000_000;
-/// How long the hybrid looks before it sleeps.
+/// How long the hybrid way polls before it sleeps, in nanoseconds.
 const HYBRID_SPIN_NS: u64 = 20_000;
-/// Way that the others are compared with.
+/// Index of the way that the others are compared with.
 const AGAINST: usize = 0;
 
 const WHAT: &str = "One I/O in flight, waited for in five ways, without and with computing between I/Os, in interleaved rounds: the share of \
@@ -42,7 +42,7 @@ const WAYS: [Way; 5] = [
     Way { name: "sync, high priority", wait: WaitMethod::Sleep, calls: Calls::Sync { high_priority: true } },
 ];
 
-/// Runs of a way, one a round; none where the target refused it.
+/// The runs of one way, one for each round, or the target's refusal.
 #[derive(Default)]
 struct Runs {
     rounds: Vec<Figures>,
@@ -57,7 +57,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Rounds that all ways that were not refused have.
+    /// Number of rounds that all ways have, except those that were refused.
     fn rounds(&self) -> usize {
         self.ways.iter().filter(|way| !way.refused).map(|way| way.rounds.len()).min().unwrap_or(0)
     }
@@ -96,7 +96,7 @@ fn measure(session: &mut Session<'_>, percent: u32, settings: &mut [Setting]) ->
     for round in 0..options.rounds {
         for setting in settings.iter_mut() {
             for position in 0..WAYS.len() {
-                // There and back again, so that what drifts meets all alike.
+                // Forwards and backwards in turn, so that drift affects all ways alike.
                 let at = if round % 2 == 0 { position } else { WAYS.len() - 1 - position };
                 if !setting.ways[at].refused {
                     one(session, percent, run_ns, (round, setting.think_ns), at, &mut setting.ways[at])?;
@@ -139,7 +139,7 @@ fn one(
         Ok(_) => "no I/O succeeded".to_owned(),
         Err(error) => error.to_string(),
     };
-    // The way that the others are held against must be there.
+    // The way that the others are compared with must work.
     if at == AGAINST && runs.rounds.is_empty() {
         return Err(ExperimentError::Driver { step, source: super::driver::DriverError(refused) }.into());
     }
@@ -152,7 +152,7 @@ fn described(result: &JobResult) -> String {
     result.description.clone()
 }
 
-/// Mean latency of a way against sleeping, round by round.
+/// Mean latency of a way compared with sleeping, round by round.
 fn ratio(options: &Options, setting: &Setting, at: usize) -> Option<Comparison> {
     let rounds = setting.rounds();
     let pairs: Vec<(f64, f64)> = setting.ways[AGAINST].rounds[..rounds.min(setting.ways[AGAINST].rounds.len())]

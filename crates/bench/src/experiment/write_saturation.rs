@@ -1,4 +1,4 @@
-//! Random writes for some capacities: the fresh device's throughput, where it falls, and to what.
+//! Random writes of several times the capacity: the throughput of the fresh drive, where it falls, and to which level.
 
 use super::conditioning::Conditioning;
 use super::driver::Driver;
@@ -15,17 +15,17 @@ use crate::run::{IntervalRow, JobResult, per_second};
 use crate::stats::steady::{WINDOW, track};
 use serde_json::json;
 
-/// Longest that it runs (SNIA PTS 2.0.2, write saturation: 24 hours).
+/// Longest time of the run in nanoseconds (SNIA PTS 2.0.2, write saturation: 24 hours).
 const LONGEST_NS: u64 = 24 * 3_600_000_000_000;
-/// Length of a part of the log: a minute.
+/// Length of a part of the log in nanoseconds: a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
-/// Runs shorter than so many minutes have so many parts all the same.
+/// Fewest parts of a run, even if it is shorter than so many minutes.
 const PARTS_MIN: u64 = 20;
-/// Rows for people; the JSON has all.
+/// Most rows of the table; the JSON has all.
 const ROWS_MAX: usize = 60;
 /// Threads and depth that the PTS recommends.
 const LOAD: (u32, u32) = (4, 32);
-/// Below this share of the begin, throughput has fallen.
+/// Throughput counts as fallen below this share of the initial throughput.
 const FALLEN: f64 = 0.9;
 
 const WHAT: &str = "Throughput of random 4 KiB writes while some capacities are written onto the purged device (SNIA SSS PTS 2.0.2, \
@@ -34,19 +34,19 @@ const WHAT: &str = "Throughput of random 4 KiB writes while some capacities are 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Part {
-    /// Begin since the run's, in nanoseconds.
+    /// Beginning in nanoseconds since the run began.
     pub begin_ns: u64,
     /// Length in nanoseconds.
     pub len_ns: u64,
-    /// I/Os that ended in it.
+    /// I/Os that ended in the part.
     pub ios: u64,
-    /// Their bytes.
+    /// Bytes of these I/Os.
     pub bytes: u64,
-    /// Bytes of the run up to its end.
+    /// Bytes that the run had transferred by the part's end.
     pub bytes_before_end: u64,
     /// Mean latency in nanoseconds.
     pub mean_ns: f64,
-    /// Greatest latency in nanoseconds.
+    /// Maximum latency in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -162,8 +162,7 @@ fn measure(session: &mut Session<'_>, found: &mut Option<JobResult>) -> Result<(
     Ok(())
 }
 
-/// The run by minutes, or by a twentieth of it where it is short. The last part may be shorter; one whose length is not
-/// known well is left out.
+/// The run in minutes, or in twentieths if it is short. The last part may be shorter; it is left out if its length is uncertain.
 pub(super) fn parts(result: &JobResult, bytes_wanted: f64) -> Vec<Part> {
     let duration_ns = lasted_ns(result, bytes_wanted);
     let unit = result.interval_ns.max(1);
@@ -177,7 +176,7 @@ pub(super) fn parts(result: &JobResult, bytes_wanted: f64) -> Vec<Part> {
         })
         .collect();
     for IntervalRow { begin_ns, ios, bytes, latency_ns: [mean, _, _, _, max], .. } in &result.intervals {
-        // Completions behind the window's end belong to the last part.
+        // Completions after the end of the window count for the last part.
         let at = ((begin_ns / len_ns) as usize).min(count.saturating_sub(1));
         let Some(part) = parts.get_mut(at) else { continue };
         let both = part.ios + ios;
@@ -191,7 +190,7 @@ pub(super) fn parts(result: &JobResult, bytes_wanted: f64) -> Vec<Part> {
         sum += part.bytes;
         part.bytes_before_end = sum;
     }
-    // A short rest has no rate worth the name, and neither has one that ended somewhere within its last interval.
+    // The last part has no useful rate if it is short, or ended somewhere within its last interval.
     let unknown = duration_ns < result.duration_ns;
     if parts.len() > 1 && (unknown || parts.last().is_some_and(|last| last.len_ns < len_ns / 2)) {
         parts.pop();
@@ -199,12 +198,12 @@ pub(super) fn parts(result: &JobResult, bytes_wanted: f64) -> Vec<Part> {
     parts
 }
 
-/// Parts that are the begin, and the end.
+/// Number of parts whose mean is the throughput at the beginning, and at the end.
 fn end_parts(parts: &[Part]) -> usize {
     (parts.len() / 4).clamp(1, 3)
 }
 
-/// Throughput of the begin, and of the end: means of up to three parts.
+/// Throughput at the beginning and at the end: means of up to three parts.
 fn ends(parts: &[Part]) -> Option<(f64, f64)> {
     let some = end_parts(parts);
     let mean = |parts: &[Part]| parts.iter().map(Part::iops).sum::<f64>() / parts.len().max(1) as f64;
@@ -212,8 +211,8 @@ fn ends(parts: &[Part]) -> Option<(f64, f64)> {
     Some((mean(first), mean(last))).filter(|&(first, last)| first > 0.0 && last > 0.0)
 }
 
-/// The part in which throughput falls for good: the first not above the middle between begin and end, where the end is
-/// fallen at all.
+/// The part in which throughput falls for good: the first part not above the middle between beginning and end. `None` if the end is not
+/// fallen.
 pub(super) fn fall(parts: &[Part]) -> Option<usize> {
     let (first, last) = ends(parts)?;
     if last >= FALLEN * first {
@@ -222,7 +221,7 @@ pub(super) fn fall(parts: &[Part]) -> Option<usize> {
     parts.iter().position(|part| part.iops() <= (first + last) / 2.0)
 }
 
-/// The parts in which it fell that is seen in part `at`: that one, and the one before, whose end may have some of it.
+/// The range in which the fall seen in part `at` happened: that part and the one before it, whose end may include some of the fall.
 pub(super) fn between(parts: &[Part], at: usize) -> Option<(&Part, &Part)> {
     Some((parts.get(at.saturating_sub(1))?, parts.get(at)?))
 }

@@ -1,9 +1,9 @@
-//! What can be wrong with a job, wherever it was written.
+//! Errors of jobs, in whatever form these are written.
 
 use forebay_block::mistakes::{Hint, cut, nearest};
 use std::path::PathBuf;
 
-/// Why a job was refused. Each names the place, the offending word and what to write instead.
+/// Why a job was refused. Each error names the place and the offending word, and what to write instead.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A key, option or name that does not exist.
@@ -18,7 +18,7 @@ pub enum JobError {
         /// The known word that looks most like it.
         nearest: Option<String>,
     },
-    /// A value that its key cannot have.
+    /// A value that is not allowed for its key.
     #[error("{place}: {key}: {reason}")]
     Value {
         /// File and line, or the command line.
@@ -28,17 +28,17 @@ pub enum JobError {
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// Something that the other tool has and this one has not, and whose absence would change what is measured.
+    /// A feature of the other tool that does not exist here and would change what is measured.
     #[error("{place}: {what} is not supported: {advice}")]
     Unsupported {
         /// File and line, or the command line.
         place: String,
-        /// The thing.
+        /// The feature.
         what: String,
         /// What to do instead.
         advice: String,
     },
-    /// The text as a whole.
+    /// The text as a whole is wrong.
     #[error("{place}: {reason}")]
     Form {
         /// File and line, or the command line.
@@ -46,17 +46,17 @@ pub enum JobError {
         /// What is wrong and what would be right.
         reason: String,
     },
-    /// A job that is well written and cannot be run.
+    /// A job that is well-formed and cannot be run.
     #[error("job {job:?}: {field}: {reason}")]
     Bound {
         /// Name of the job.
         job: String,
-        /// Which of its properties.
+        /// The property.
         field: &'static str,
-        /// The bound.
+        /// The limit that it violates.
         reason: String,
     },
-    /// A region that the target does not have.
+    /// A region that is not on the target.
     #[error("region: {reason}")]
     Region {
         /// What is wrong and what would be right.
@@ -70,13 +70,13 @@ pub enum JobError {
         /// Why.
         source: std::io::Error,
     },
-    /// A directory, device, pipe or socket.
+    /// The path is a directory, device, pipe or socket.
     #[error("{path} is not a regular file: give the path of a job file", path = path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// Larger than any job file is.
+    /// The file is larger than any job file.
     #[error("{place} is larger than {limit_bytes} bytes: this is not a job file")]
     TooLarge {
         /// The file.
@@ -110,7 +110,7 @@ impl JobError {
     }
 }
 
-/// Text of an outsider for an error: quoted, control characters escaped, not longer than a line.
+/// Quotes foreign text for an error: control characters are escaped, and it is cut to the length of a line.
 pub(super) fn quote(text: &str) -> String {
     const SHOWN: usize = 60;
     if text.chars().count() <= SHOWN {

@@ -1,15 +1,15 @@
-//! Whether a job fits a target, known before anything runs: a refusal of the last job should not come after the work of
-//! the first, nor as a thousand failed I/Os.
+//! Checks before a run whether its jobs fit the target: a refusal of the last job should not come after the work of the first one, nor as a
+//! thousand failed I/Os.
 
 use super::error::JobError;
 use super::model::{Job, Pattern, SizeMix};
 use forebay_block::OpKind;
 
-/// Checks sizes, places and region of a job against a target of `target_bytes` in logical blocks of `block_bytes`, which
-/// takes I/O in multiples of `granularity_bytes` (1 where it takes any).
+/// Checks sizes, offsets and region of a job against a target of `target_bytes` in logical blocks of `block_bytes`, which accepts I/O in
+/// multiples of `granularity_bytes` (1 if it accepts any).
 ///
 /// # Errors
-/// [`JobError::Bound`] with what does not fit, and the granularity; [`JobError::Region`] where the region is not there.
+/// [`JobError::Bound`] with the misfit and the granularity; [`JobError::Region`] if the region is not on the target.
 pub fn check_fit(job: &Job, target_bytes: u64, block_bytes: u32, granularity_bytes: u32) -> Result<(), JobError> {
     let granularity = u64::from(granularity_bytes.max(1));
     let fits = |field: &'static str, bytes: u64| {
@@ -76,10 +76,10 @@ mod tests {
         ] {
             let error = check_fit(&job, 1 << 20, 512, 512).unwrap_err().to_string();
             assert!(error.contains(what) && error.contains("multiples of 512 bytes"), "{what}: {error}");
-            // A target that takes anything.
+            // A target that accepts any I/O.
             check_fit(&job, 1 << 20, 512, 1).unwrap();
         }
-        // Sizes of kinds that the job has not do not matter.
+        // Sizes of kinds that the job does not use do not matter.
         check_fit(&Job { sizes: sizes(4096, 1000), ..reads.clone() }, 1 << 20, 512, 512).unwrap();
         let region = Region { offset: Extent::Bytes(100), size: Extent::Bytes(0) };
         let error = check_fit(&Job { region, ..reads }, 1 << 20, 512, 1).unwrap_err().to_string();

@@ -1,11 +1,11 @@
-//! How long the text of a job file may be.
+//! The limit on the length of a job file.
 
 use super::error::JobError;
 
-/// No job file is larger; anything larger was named by mistake.
+/// Largest job file in bytes; a larger file is not a job file.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Refuses texts beyond [`MAX_FILE_BYTES`].
+/// Refuses texts longer than [`MAX_FILE_BYTES`].
 pub(super) fn check_length(place: &str, bytes: usize) -> Result<(), JobError> {
     if bytes as u64 > MAX_FILE_BYTES {
         return Err(JobError::TooLarge { place: place.to_owned(), limit_bytes: MAX_FILE_BYTES });

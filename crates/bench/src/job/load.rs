@@ -1,4 +1,4 @@
-//! Job files from disk, whichever way they are written.
+//! Loads job files, whichever format they have.
 
 use super::error::JobError;
 use super::length::{MAX_FILE_BYTES, check_length};
@@ -12,17 +12,17 @@ use std::path::Path;
 /// The text of a job file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobText {
-    /// What errors call it; it says, too, what it is where its name ends in `.toml`.
+    /// The file's name in errors. A name that ends in `.toml` also decides the format.
     pub place: String,
-    /// What stands in it.
+    /// The content of the file.
     pub text: String,
 }
 
 impl JobText {
-    /// The jobs: our TOML where the name ends in `.toml` or a section is `[[job]]` or `[defaults]`, otherwise a job file of fio.
+    /// The jobs: our TOML if the name ends in `.toml` or a section is `[[job]]` or `[defaults]`, otherwise a job file of fio.
     ///
     /// # Errors
-    /// [`JobError`]: too long, or what is wrong in it, by line.
+    /// [`JobError`]: the text is too long, or has an error, which is given with its line.
     pub fn parse(&self) -> Result<Plan, JobError> {
         let Self { place, text } = self;
         check_length(place, text.len())?;
@@ -31,10 +31,10 @@ impl JobText {
     }
 }
 
-/// Reads a job file and what stands in it.
+/// Reads and parses a job file.
 ///
 /// # Errors
-/// As of [`read`] and [`JobText::parse`].
+/// As for [`read`] and [`JobText::parse`].
 pub fn load(path: &Path) -> Result<Plan, JobError> {
     read(path)?.parse()
 }
@@ -45,7 +45,7 @@ pub fn load(path: &Path) -> Result<Plan, JobError> {
 /// [`JobError`]: the file cannot be read, is no regular file, is larger than [`MAX_FILE_BYTES`] or not text.
 pub fn read(path: &Path) -> Result<JobText, JobError> {
     let read_error = |source| JobError::Read { path: path.to_owned(), source };
-    // Looked at before it is opened: opening a pipe would wait for its other end.
+    // The file's type is checked before it is opened: opening a pipe would wait for its other end.
     if !std::fs::metadata(path).map_err(read_error)?.is_file() {
         return Err(JobError::NotAFile { path: path.to_owned() });
     }

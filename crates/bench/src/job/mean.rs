@@ -1,10 +1,10 @@
-//! Mean sizes: how many I/Os a rate in bytes is.
+//! Mean sizes, to convert a rate in bytes to I/Os.
 
 use super::model::{Mix, SizeMix, Sizes};
 use forebay_block::OpKind;
 
 impl SizeMix {
-    /// Mean size in bytes by weight; 0 where there is no weight.
+    /// Mean size in bytes, by weight; 0 without weights.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         let weights: f64 = self.choices.iter().map(|&(_, weight)| f64::from(weight)).sum();
@@ -14,7 +14,7 @@ impl SizeMix {
 }
 
 impl Mix {
-    /// Mean bytes of the I/Os drawn by weight, flushes as 0. 0 where there is no weight.
+    /// Mean bytes of the I/Os drawn by weight; flushes count as 0. 0 without weights.
     #[must_use]
     pub fn mean_bytes(&self, sizes: &Sizes) -> f64 {
         let weights: f64 = self.weights.iter().map(|&(_, weight)| f64::from(weight)).sum();

@@ -1,7 +1,7 @@
-//! Jobs and the ways of writing them.
+//! Jobs, and the formats in which they are written.
 //!
-//! All ways end in a [`model::Plan`] that [`validate::validate`] has accepted: our own TOML ([`toml_file`]), fio's job
-//! files ([`fio`]), DiskSpd's command line ([`diskspd`]). [`load()`] tells the first two apart.
+//! All formats become a [`model::Plan`] that [`validate::validate`] has accepted: our own TOML ([`toml_file`]), fio's job files ([`fio`]),
+//! DiskSpd's command line ([`diskspd`]). [`load()`] distinguishes the first two.
 
 pub mod diskspd;
 mod error;

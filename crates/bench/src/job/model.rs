@@ -1,79 +1,79 @@
-//! A job: what is done to a target, how fast, for how long. Every way of writing one (our TOML, fio's job files,
-//! DiskSpd's command line, the built-in experiments) ends here.
+//! A job: what is done to a target, how fast, and for how long. All formats (our TOML, fio's job files, DiskSpd's command line, the
+//! built-in experiments) are converted to it.
 
 use super::steady::Steady;
 use forebay_block::{OpKind, WaitMethod};
 use std::path::PathBuf;
 
-/// Jobs in groups: the groups run one after the other, the jobs of a group at once.
+/// Jobs in groups: groups run one after the other, the jobs of a group at the same time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Groups, in order. None is empty.
+    /// The groups in order; none is empty.
     pub groups: Vec<Vec<Job>>,
-    /// What was read and has no effect here, for the user's eyes: one sentence each.
+    /// Settings that were read and have no effect here, for the user: one sentence each.
     pub notes: Vec<String>,
 }
 
-/// One job: so many threads that all do the same.
+/// One job: a number of threads that all do the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name in results.
+    /// Name of the job in results.
     pub name: String,
-    /// Threads; each has a queue of its own.
+    /// Number of threads; each has its own queue.
     pub threads: u32,
-    /// I/Os in flight per thread: with [`Arrival::Closed`] exactly, otherwise at most.
+    /// I/Os in flight per thread: exactly this many with [`Arrival::Closed`], otherwise at most.
     pub depth: u32,
     /// Kinds of I/O and their weights.
     pub mix: Mix,
-    /// Sizes of reads, and of writes and trims.
+    /// Sizes of I/Os by direction.
     pub sizes: Sizes,
-    /// Where I/Os go.
+    /// The offsets of I/Os within the region.
     pub pattern: Pattern,
     /// The part of the target that is used.
     pub region: Region,
-    /// When I/Os are wanted.
+    /// When I/Os are intended.
     pub arrival: Arrival,
-    /// Pause after each I/O.
+    /// Pause of the application after each I/O.
     pub think: Option<Think>,
-    /// Pauses after so many I/Os.
+    /// Pauses after bursts of I/Os.
     pub burst: Option<Burst>,
     /// Content of writes.
     pub data: Data,
-    /// Writes carry headers, reads check them.
+    /// Writes carry headers, and reads check them.
     pub verify: bool,
-    /// When it ends.
+    /// When the job ends.
     pub end: End,
-    /// When it is steady, and ends before that.
+    /// Ends the job early once it is steady.
     pub steady: Option<Steady>,
-    /// Seconds before measurement begins, and after it ends, during which the load already, or still, runs; in ns.
+    /// Load before the measurement begins, in ns.
     pub warmup_ns: u64,
-    /// See [`Job::warmup_ns`].
+    /// Load after the measurement has ended, in ns.
     pub cooldown_ns: u64,
-    /// Nanoseconds after the group's begin at which the job starts.
+    /// Delay of the job's start after the beginning of its group, in ns.
     pub start_delay_ns: u64,
     /// Seed of everything random.
     pub seed: u64,
-    /// CPUs to pin threads to, round robin; empty: not pinned.
+    /// CPUs to which threads are pinned, round robin; empty if threads are not pinned.
     pub cpus: Vec<u32>,
     /// How completions are waited for.
     pub wait: WaitMethod,
-    /// How I/Os reach the target.
+    /// How I/Os are passed to the target.
     pub access: Access,
-    /// Submit each I/O alone rather than all that are ready in one call.
+    /// Submit each I/O by itself instead of all ready ones in one call.
     pub single_submission: bool,
-    /// How much evidence goes to a pool with I/Os that come from a trace.
+    /// Which evidence a pool gets with I/Os that come from a trace.
     pub evidence: Evidence,
 }
 
-/// How much of what a trace or a generator knows of its requests goes with them to a pool.
+/// How much of a trace's or generator's information about a request a pool gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evidence {
-    /// Kinds, places and sizes alone.
+    /// Only kinds, offsets and sizes.
     #[default]
     None,
-    /// What the block layer hands on too: write-lifetime hints, and the marks of metadata and swap.
+    /// Also what the block layer passes on: write-lifetime hints, and the marks of metadata and swap.
     Hints,
-    /// All: also file, level of the table, process.
+    /// Everything: also file, level of the table, process.
     All,
 }
 
@@ -92,100 +92,98 @@ impl Evidence {
 /// Kinds of I/O by weight, and flushes by count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
-    /// Weights; a kind appears once; at least one weight is positive.
+    /// Weights; each kind appears once, and at least one weight is positive.
     pub weights: Vec<(OpKind, u32)>,
-    /// After so many writes, one of this kind ([`OpKind::Flush`] or [`OpKind::Fsync`]).
+    /// A flush of this kind ([`OpKind::Flush`] or [`OpKind::Fsync`]) after this number of writes.
     pub flush_every: Option<(OpKind, u32)>,
 }
 
 /// Size of an I/O by weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeMix {
-    /// Bytes and weight; not empty. Sizes need not be multiples of anything: a target that cannot do them says so.
+    /// Size in bytes, and weight; not empty. Sizes need not be multiples of anything; a target refuses those that it does not support.
     pub choices: Vec<(u32, u32)>,
 }
 
 /// Sizes by direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
-    /// Of reads.
+    /// Sizes of reads.
     pub read: SizeMix,
-    /// Of writes.
+    /// Sizes of writes.
     pub write: SizeMix,
-    /// Of trims.
+    /// Sizes of trims.
     pub trim: SizeMix,
 }
 
-/// Where I/Os go within the region.
+/// The offsets of I/Os within the region.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Anywhere, equally likely, at multiples of `align_bytes` (0: of the I/O's size) plus `skew_bytes`.
+    /// Random, all equally likely, at multiples of `align_bytes` (0: of the I/O's size) plus `skew_bytes`.
     Random {
-        /// Multiple that offsets have; 0: the size of the I/O.
+        /// Alignment of offsets; 0: the size of the I/O.
         align_bytes: u64,
-        /// Added to each offset, for I/O that is deliberately not aligned.
+        /// Added to each offset, for deliberately unaligned I/O.
         skew_bytes: u64,
     },
-    /// One after the other from the region's begin (each thread from its own share's begin where `per_thread`), round
-    /// and round.
+    /// One after the other from the beginning of the region (of a thread's own share if `per_thread`), then again from there.
     Sequential {
-        /// Each thread walks a share of its own; otherwise all threads walk all of it.
+        /// Each thread walks through its own share; otherwise every thread walks through all of the region.
         per_thread: bool,
     },
-    /// As sequential, with a fixed distance between the begins of I/Os.
+    /// Like sequential, with a fixed distance between the beginnings of I/Os.
     Strided {
-        /// Distance in bytes; negative walks backwards.
+        /// Distance in bytes; negative to walk backwards.
         stride_bytes: i64,
     },
-    /// Of 100 I/Os so many random, the others sequential after the one before.
+    /// A share of random I/Os; each other I/O follows the one before.
     MixedSequential {
         /// Share of random I/Os, in percent.
         random_percent: u32,
     },
-    /// Zipf's law over blocks, the popular ones scattered over the region by a fixed permutation.
+    /// Zipf's law over blocks; a fixed permutation scatters the popular ones over the region.
     Zipf {
         /// Exponent, above 0; 1 is allowed.
         theta: f64,
     },
-    /// YCSB's scrambled zipfian with its quirk: n = 10^16 items and the zeta of 10^10 (design notes, generators).
+    /// YCSB's scrambled Zipfian with its quirk: n = 10^16 items, and the zeta of 10^10 (design notes, generators).
     YcsbZipf,
-    /// Pareto in fio's sense: the share `h` of the accesses on the share 1-h of the region, recursively; 0 < h < 1.
+    /// Pareto in fio's sense: the share `h` of the accesses goes to the share 1-h of the region, recursively; 0 < h < 1.
     Pareto {
         /// fio's h.
         h: f64,
     },
-    /// Normal distribution around the region's middle.
+    /// Normal distribution around the middle of the region.
     Normal {
         /// Standard deviation in percent of the region.
         deviation_percent: f64,
-        /// The blocks are scattered over the region by a fixed permutation, so that no place is popular (fio's normal).
+        /// Whether a fixed permutation scatters the blocks over the region, as fio does, so that popular blocks do not lie together.
         scattered: bool,
     },
-    /// Zones by share of accesses and share of the region, random within; the shares are in percent and each sums to
-    /// at most 100, the rest is one more zone.
+    /// Zones, each with a share of the accesses and a share of the region, random within. Shares are in percent; each kind sums to at most
+    /// 100, and the rest is one more zone.
     Zones {
         /// The zones.
         zones: Vec<Zone>,
-        /// I/Os begin at multiples of this; 0: of the smallest I/O.
+        /// Alignment of I/Os; 0: that of the smallest I/O.
         align_bytes: u64,
     },
     /// Every block once in random order, then again (fio without `norandommap`).
     Shuffled,
-    /// What a recorded trace says: kinds, places and sizes. The job's mix has the kinds that occur, its sizes are the
-    /// longest.
+    /// Kinds, offsets and sizes of a recorded trace. The job's mix has the kinds that occur; its sizes are the largest ones.
     Replayed,
-    /// The same of a trace that is made, not recorded. Before the job runs, mix and sizes are set as for a recorded one.
+    /// Like [`Pattern::Replayed`], for a generated trace. Mix and sizes are set before the job runs, as for a recorded one.
     Generated {
-        /// Name and parameters of the generator, as `docs/generators.md` has them.
+        /// Name and parameters of the generator, as in `docs/generators.md`.
         name: String,
     },
-    /// Reads, writes and trims, in this order, each by a pattern and from a place of their own (fio's sequences are by
-    /// direction). None of the three is such a pattern again, nor one that comes from a trace.
+    /// Patterns for reads, writes and trims (in this order), each with its own position, as fio's sequences by direction. None of them is
+    /// `ByKind` itself or comes from a trace.
     ByKind(Box<[Pattern; 3]>),
 }
 
 impl Pattern {
-    /// The pattern of I/Os of this kind; that of writes for what is none of the three.
+    /// The pattern for I/Os of this kind; other kinds than the three have that of writes.
     #[must_use]
     pub fn of(&self, kind: OpKind) -> &Self {
         let Self::ByKind(patterns) = self else { return self };
@@ -197,7 +195,7 @@ impl Pattern {
         }
     }
 
-    /// The patterns that it is made of: itself, or one for each kind.
+    /// The patterns it consists of: itself, or one for each kind.
     #[must_use]
     pub fn parts(&self) -> &[Self] {
         match self {
@@ -213,7 +211,7 @@ impl Pattern {
     }
 }
 
-/// A hot spot.
+/// A zone of the region with its share of the accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Zone {
     /// Share of the accesses, in percent.
@@ -225,18 +223,18 @@ pub struct Zone {
 /// Part of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Region {
-    /// First byte.
+    /// Offset.
     pub offset: Extent,
-    /// Length; [`Extent::Bytes`] of 0: to the end.
+    /// Length; [`Extent::Bytes`] of 0 means up to the end.
     pub size: Extent,
 }
 
-/// Bytes, or a share of the target.
+/// A number of bytes, or a share of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
-    /// So many bytes.
+    /// Bytes.
     Bytes(u64),
-    /// So many percent of the target.
+    /// Percent of the target.
     Percent(f64),
 }
 
@@ -246,20 +244,19 @@ impl Default for Extent {
     }
 }
 
-/// When I/Os are wanted.
+/// When I/Os are intended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival {
-    /// The next when one has ended: the target sets the pace.
+    /// The next I/O when one has ended: the target determines the rate.
     Closed,
-    /// Closed, but at most so many a second over all threads (or so many bytes): the pace of fio's `rate`, DiskSpd's
-    /// `-g`. A target that falls behind is waited for.
+    /// Closed, with a limit on the rate over all threads, as fio's `rate` and DiskSpd's `-g`. A target that falls behind is waited for.
     Throttled {
         /// I/Os a second, if limited.
         iops: Option<f64>,
         /// Bytes a second, if limited.
         bytes_per_second: Option<f64>,
     },
-    /// At fixed intervals whatever the target does; latency counts from the intended start.
+    /// At fixed intervals, whatever the target does; latency counts from the intended start.
     Constant {
         /// I/Os a second over all threads.
         iops: f64,
@@ -269,16 +266,16 @@ pub enum Arrival {
         /// Mean I/Os a second over all threads.
         iops: f64,
     },
-    /// At the times of a trace (text, one time in seconds a line), scaled.
+    /// At the times in a text file (one time in seconds on each line), scaled.
     Times {
         /// The file.
         path: PathBuf,
-        /// Times are divided by this.
+        /// Divisor of the times.
         speed: f64,
     },
-    /// At the times of the trace that gives the I/Os ([`Pattern::Replayed`], [`Pattern::Generated`]).
+    /// At the times of the trace that the I/Os come from ([`Pattern::Replayed`], [`Pattern::Generated`]).
     Recorded {
-        /// Times are divided by this.
+        /// Divisor of the times.
         speed: f64,
     },
 }
@@ -294,10 +291,10 @@ impl Arrival {
 /// A pause of the application after each I/O.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Think {
-    /// How long, in nanoseconds.
+    /// Length in nanoseconds.
     pub time_ns: u64,
-    /// Computes a checksum over the data just read, again and again, for that long: the core stays awake as it does
-    /// under an application. Otherwise the thread sleeps.
+    /// Whether the thread computes checksums over the data that it read, so that the core stays awake as under an application. Otherwise
+    /// the thread sleeps.
     pub compute: bool,
 }
 
@@ -306,55 +303,56 @@ pub struct Think {
 pub struct Burst {
     /// I/Os of one burst, per thread.
     pub ios: u64,
-    /// Pause between the end of one and the begin of the next, in nanoseconds.
+    /// Pause between the end of a burst and the beginning of the next, in nanoseconds.
     pub pause_ns: u64,
 }
 
 /// Content of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Data {
-    /// Share of each 4 KiB that compresses to nothing, in percent: 0 is random.
+    /// Share of each 4 KiB that is compressible, in percent: 0 is random data.
     pub compressible_percent: u32,
-    /// Share of blocks that repeat one of a small set, in percent.
+    /// Share of blocks that repeat one of a small set of blocks, in percent.
     pub duplicate_percent: u32,
 }
 
-/// When a job ends. Whatever comes first; at least one is set.
+/// When a job ends: at the first of these limits. At least one is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct End {
-    /// Time of measurement in nanoseconds.
+    /// Time of the measurement in nanoseconds.
     pub after_ns: Option<u64>,
     /// Bytes transferred by all threads together.
     pub after_bytes: Option<u64>,
-    /// I/Os of all threads together; what [`Mix::flush_every`] adds is none of them.
+    /// I/Os of all threads together, without the flushes that [`Mix::flush_every`] adds.
     pub after_ios: Option<u64>,
-    /// Passes over the region: the bytes transferred reach so many times its size.
+    /// Passes over the region: the bytes transferred as a multiple of its size.
     pub after_passes: Option<f64>,
-    /// Walks of all threads together through the region, where a stride leaves holes and the region is not all of the
-    /// target: there fio ends at the region's end, where all of a file is walked round and round.
+    /// Walks of all threads together through the region, where a stride leaves holes and the region is not the whole target: fio ends such
+    /// a job at the end of the region, but walks through a whole file again and again.
     pub after_walks: Option<u64>,
-    /// Bytes of which a pass has a whole number, as fio's have where it visits each place once; 0 where it is all of the region.
+    /// A pass is rounded down to a multiple of this number of bytes, as in fio if it visits each offset once; 0 if a pass is all of the
+    /// region.
     pub pass_unit_bytes: u32,
 }
 
-/// How I/Os reach a file or block device. Other targets have one way only.
+/// How I/Os are passed to a file or block device. Other targets have only one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The system calls.
     pub calls: Calls,
     /// Through the page cache.
     pub buffered: bool,
-    /// Each write durable when complete (O_DSYNC).
+    /// Each write is durable when it completes (O_DSYNC).
     pub dsync: bool,
 }
 
-/// System calls of an access.
+/// The system calls of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Calls {
-    /// io_uring with registered buffers and file; plain calls where io_uring is forbidden, and that is said.
+    /// io_uring with registered buffers and file. Where io_uring is forbidden, plain calls, and a note.
     #[default]
     Ring,
-    /// io_uring, completions polled by the kernel (IORING_SETUP_IOPOLL): needs a device with poll queues.
+    /// io_uring with completions polled by the kernel (IORING_SETUP_IOPOLL); needs a device with poll queues.
     RingPolled,
     /// pread and pwrite, one at a time: depth 1.
     Sync {
@@ -370,7 +368,7 @@ impl SizeMix {
         Self { choices: vec![(bytes, 1)] }
     }
 
-    /// The largest.
+    /// The largest size in bytes.
     #[must_use]
     pub fn max_bytes(&self) -> u32 {
         self.choices.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0)
@@ -391,13 +389,13 @@ impl Mix {
         Self { weights: weights.into_iter().filter(|&(_, weight)| weight > 0).collect(), flush_every: None }
     }
 
-    /// Whether anything in it changes what the target holds.
+    /// Whether a kind of I/O in the mix changes what the target holds.
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         self.weights.iter().any(|&(kind, weight)| weight > 0 && kind.is_destructive())
     }
 
-    /// The kind of the flushes that are there only since they follow writes.
+    /// The kind of the flushes that occur only because they follow writes; `None` if there are none.
     #[must_use]
     pub fn added_flush(&self) -> Option<OpKind> {
         let (kind, _) = self.flush_every?;
@@ -412,7 +410,7 @@ impl Mix {
 }
 
 impl Default for Job {
-    /// 4 KiB random reads at depth 1 for ten seconds after one of warm-up.
+    /// 4 KiB random reads at depth 1 for ten seconds, after one second of warm-up.
     fn default() -> Self {
         let size = SizeMix::fixed(4096);
         Self {

@@ -4,14 +4,14 @@ use super::error::JobError;
 use super::model::{Extent, Region};
 
 impl Region {
-    /// First byte and length on a target of `target_bytes` whose smallest I/O is `logical_block` bytes (0 counts as 1).
+    /// Offset and length in bytes on a target of `target_bytes` whose smallest I/O has `logical_block` bytes (0 counts as 1).
     ///
-    /// Shares are rounded down to whole blocks. Bytes are taken at their word: an offset between two blocks is an error. So is
-    /// a size beyond the end, in bytes or as a share, and not something else measured. A length that is no multiple of the
-    /// block loses its last, partial block.
+    /// Shares are rounded down to whole blocks. Bytes are used as given: an offset between two blocks is an error. A size beyond the end,
+    /// in bytes or as a share, is an error too, so that nothing else is measured unnoticed. A length that is no multiple of the block loses
+    /// its last, partial block.
     ///
     /// # Errors
-    /// [`JobError::Region`] where nothing is left, or more is asked for than there is.
+    /// [`JobError::Region`]: nothing is left, or more is asked for than there is.
     pub fn resolve(&self, target_bytes: u64, logical_block: u32) -> Result<(u64, u64), JobError> {
         let block = u64::from(logical_block.max(1));
         let wrong = |reason: String| JobError::Region { reason };
@@ -39,7 +39,7 @@ impl Region {
             Extent::Bytes(bytes) => bytes,
             Extent::Percent(percent) => {
                 let bytes = share(target_bytes, percent)?;
-                // Shares that add up to the whole may be a byte more in floating point.
+                // Shares that sum to the whole may be a byte more in floating point.
                 if bytes.saturating_sub(rest) > target_bytes >> 50 {
                     return Err(wrong(format!(
                         "{percent} percent of the target are {bytes} bytes, but from byte {offset} on it has only {rest}: \
@@ -63,12 +63,12 @@ fn whole_blocks(bytes: u64, block: u64) -> u64 {
     bytes - bytes % block
 }
 
-/// A share in bytes, at most the whole.
+/// A share in bytes, at most the whole target.
 fn share(target_bytes: u64, percent: f64) -> Result<u64, JobError> {
     if !(0.0..=100.0).contains(&percent) {
         return Err(JobError::Region { reason: format!("{percent} percent: shares go from 0 to 100") });
     }
-    // Whole percents are exact in integers; a double has only 53 bits and would lose blocks of large targets.
+    // Whole percentages are computed exactly in integers; a double has only 53 bits and would lose blocks of large targets.
     if percent.fract() == 0.0 {
         return Ok((u128::from(target_bytes) * percent as u128 / 100) as u64);
     }
@@ -113,7 +113,7 @@ mod tests {
             (Extent::Percent(100.0), Extent::Bytes(0)),
             (Extent::Percent(f64::NAN), Extent::Bytes(0)),
             (Extent::Bytes(0), Extent::Percent(-1.0)),
-            // It was cut to half, and nothing said so.
+            // The region was cut to half without notice.
             (Extent::Percent(50.0), Extent::Percent(60.0)),
             (Extent::Bytes(4096), Extent::Percent(100.0)),
         ] {

@@ -1,17 +1,17 @@
-//! Sizes and rates as people write them in our own job files. (fio and DiskSpd have units of their own.)
+//! Sizes and rates in our own job files. (fio and DiskSpd have their own units.)
 
 use super::error::quote;
 use forebay_block::size::parse_size_bytes;
 
-/// Bytes of `65536`, `64KiB`, `1.5 GiB`, `10GB`.
+/// Parses `65536`, `64KiB`, `1.5 GiB`, `10GB` to bytes.
 ///
 /// # Errors
-/// A sentence about the text.
+/// A sentence that says what is wrong with the text.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
     parse_size_bytes(text).map_err(|error| error.to_string())
 }
 
-/// A rate: I/Os a second of `10000` or `10000/s`, bytes a second of `100MiB/s`.
+/// A rate: I/Os a second (`10000` or `10000/s`) or bytes a second (`100MiB/s`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// I/Os a second.
@@ -23,7 +23,7 @@ pub enum Rate {
 /// Reads a [`Rate`].
 ///
 /// # Errors
-/// A sentence about the text.
+/// A sentence that says what is wrong with the text.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || format!("{} is not a rate: write I/Os a second (10000) or bytes a second (100MiB/s)", quote(text));
     let trimmed = text.trim();
@@ -37,9 +37,9 @@ pub fn rate(text: &str) -> Result<Rate, String> {
     parse_size_bytes(number).map(|bytes| Rate::BytesPerSecond(bytes as f64)).map_err(|_| wrong())
 }
 
-/// A number that is digits with at most one point: no signs, exponents, infinities.
+/// A number of digits with at most one point: no signs, exponents, infinities.
 ///
-/// Longer texts than any number here has are refused, so that a parser never chews on a page of digits.
+/// Longer texts than any number here are refused, so that nobody can make a parser read pages of digits.
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {
     let plain = !text.is_empty() && text.len() <= 40 && text.chars().all(|c| c.is_ascii_digit() || c == '.');

@@ -1,26 +1,26 @@
-//! Ending a job when it is steady, by fio's criteria (fio HOWTO, `steadystate`): over a rolling window the figures of equal
-//! parts lie near their mean, or the straight line through them is flat.
+//! Ends a job once it is steady, by fio's criteria (fio HOWTO, `steadystate`): over a rolling window, the figures of equal parts lie near
+//! their mean, or a straight line through them is flat.
 
 use super::error::quote;
 use std::fmt;
 
-/// When a job is steady, and ends.
+/// When a job counts as steady, and ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// What is looked at, and how.
+    /// The figure that is judged, and the rule.
     pub criterion: Criterion,
-    /// What the criterion's value must be below.
+    /// The limit that the criterion's value must stay below.
     pub limit: Limit,
     /// Length of the rolling window, in nanoseconds.
     pub window_ns: u64,
-    /// No window begins before this much of the measurement is over, in nanoseconds.
+    /// Part of the measurement in nanoseconds before which no window begins.
     pub ramp_ns: u64,
-    /// Length of the parts that the window is cut into, in nanoseconds: it is judged at the end of each.
+    /// Length of the parts of the window in nanoseconds; the window is judged at the end of each part.
     pub every_ns: u64,
 }
 
 impl Steady {
-    /// When the first window ends, in nanoseconds since the measurement's begin: parts begin at multiples of their length.
+    /// End of the first window, in nanoseconds since the measurement began; parts begin at multiples of their length.
     #[must_use]
     pub fn first_end_ns(&self) -> u64 {
         let begin_ns = self.ramp_ns.div_ceil(self.every_ns.max(1)).saturating_mul(self.every_ns);
@@ -31,42 +31,42 @@ impl Steady {
 /// What must be steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criterion {
-    /// The figure of each part.
+    /// The figure of each part that is judged.
     pub figure: Figure,
-    /// How figures are judged.
+    /// How the figures are judged.
     pub rule: Rule,
 }
 
-/// A figure of a part of the run, of all kinds of I/O together.
+/// A figure of a part of the run, over all kinds of I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// I/Os a second.
     Iops,
     /// Bytes a second.
     Bandwidth,
-    /// Mean of the total latencies, in nanoseconds.
+    /// Mean total latency in nanoseconds.
     Latency,
 }
 
 /// How the figures of a window are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// By the one that is furthest from their mean.
+    /// By the figure that is furthest from their mean.
     Deviation,
-    /// By the slope of the least-squares line, from one part to the next.
+    /// By the slope of the least-squares line, per part.
     Slope,
 }
 
-/// A bound that does not belong to what is steady.
+/// The limit of a criterion; it is exceeded when the job is not steady.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Percent of the mean of the window.
+    /// In percent of the mean of the window.
     Percent(f64),
     /// In the unit of the figure.
     Fixed(f64),
 }
 
-/// Length of a window's parts where none is given: fio's.
+/// Default length of a window's parts in nanoseconds, the same as fio's.
 pub const EVERY_NS: u64 = 1_000_000_000;
 
 const WORDS: [(&str, Criterion); 6] = [
@@ -78,21 +78,21 @@ const WORDS: [(&str, Criterion); 6] = [
     ("lat_slope", Criterion { figure: Figure::Latency, rule: Rule::Slope }),
 ];
 
-/// What a criterion with its limit looks like, for errors.
+/// The form of a criterion with its limit, for errors.
 pub const EXPECTED: &str = "a criterion and its limit, as \"iops:5%\" or \"iops_slope:0.3%\": one of iops, iops_slope, bw, bw_slope, lat, \
                             lat_slope, and percent of the mean or a number";
 
 impl Criterion {
-    /// fio's word for it.
+    /// fio's word for the criterion.
     #[must_use]
     pub fn name(self) -> &'static str {
         WORDS.iter().find(|(_, known)| *known == self).map_or("", |(word, _)| word)
     }
 
-    /// Reads fio's word and the limit behind the colon; `fixed` reads a limit that is no percentage.
+    /// Parses fio's word and the limit behind the colon; `fixed` parses a limit that is no percentage.
     ///
     /// # Errors
-    /// A sentence about the text.
+    /// A sentence that says what is wrong with the text.
     pub fn parse(text: &str, fixed: impl Fn(Figure, &str) -> Result<f64, String>) -> Result<(Self, Limit), String> {
         let Some((word, limit)) = text.split_once(':') else {
             return Err(format!("{} has no limit: expected {EXPECTED}", quote(text)));

@@ -1,47 +1,47 @@
-//! Bounds of a plan: whatever way it was written, what a run relies on is checked here, once.
+//! Limits of a plan: whatever format it had, everything that a run relies on is checked here, once.
 
 use super::error::JobError;
 use super::model::{Arrival, Calls, Extent, Job, Mix, Pattern, Plan, Region, SizeMix, Zone};
 use super::steady::{Limit, Steady};
 use forebay_block::{OpKind, WaitMethod};
 
-/// Jobs of a plan.
+/// Most jobs of a plan.
 pub const MAX_JOBS: usize = 1024;
-/// Threads of a job.
+/// Most threads of a job.
 pub const MAX_THREADS: u32 = 1024;
-/// I/Os in flight per thread.
+/// Most I/Os in flight per thread.
 pub const MAX_DEPTH: u32 = 65_536;
-/// I/Os in flight of a job, over all its threads.
+/// Most I/Os in flight of a job, over all its threads.
 pub const MAX_IN_FLIGHT: u64 = 1 << 18;
-/// Buffers of the jobs of one group, in bytes.
+/// Most bytes of the buffers of the jobs of one group.
 pub const MAX_BUFFER_BYTES: u64 = 16 << 30;
-/// One I/O, in bytes.
+/// Most bytes of an I/O.
 pub const MAX_IO_BYTES: u32 = 32 << 20;
-/// Sizes of a mix, and zones of a pattern.
+/// Most sizes of a mix, and most zones of a pattern.
 pub const MAX_CHOICES: usize = 256;
-/// Any time, in nanoseconds: a year.
+/// Longest time in nanoseconds: a year.
 pub const MAX_TIME_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// By how much recorded times go faster, at least and at most.
+/// Smallest and largest speed-up of recorded times.
 pub const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
-/// I/Os a second.
+/// Most I/Os a second.
 pub const MAX_IOPS: f64 = 1e9;
-/// Bytes a second.
+/// Most bytes a second.
 pub const MAX_BYTES_PER_SECOND: f64 = 1e13;
-/// A weight of a mix.
+/// Largest weight in a mix.
 pub const MAX_WEIGHT: u32 = 1_000_000;
-/// A stride, an alignment or a skew, in bytes.
+/// Largest stride, alignment or skew in bytes.
 pub const MAX_DISTANCE_BYTES: u64 = 1 << 50;
-/// Shortest part of a window that must be steady, in nanoseconds.
+/// Shortest part of a steady-state window in nanoseconds.
 pub const MIN_CHECK_NS: u64 = 10_000_000;
-/// Parts of a window.
+/// Most parts of a steady-state window.
 pub const MAX_CHECKS: u64 = 100_000;
-/// Number of a CPU, and CPUs of a job.
+/// Limit of a CPU's number, and of the number of CPUs of a job.
 pub const MAX_CPUS: u32 = 4096;
 
-/// Checks every bound of every job.
+/// Checks all limits of all jobs.
 ///
 /// # Errors
-/// [`JobError::Form`] for an empty or too large plan; [`JobError::Bound`] with job, property and bound otherwise.
+/// [`JobError::Form`] for an empty or too large plan; [`JobError::Bound`] with job, property and limit otherwise.
 pub fn validate(plan: &Plan) -> Result<(), JobError> {
     if plan.groups.is_empty() || plan.groups.iter().any(Vec::is_empty) {
         return Err(JobError::form("plan", "there is no job in it, or an empty group: write at least one job"));
@@ -69,7 +69,7 @@ fn buffer_bytes(job: &Job) -> u64 {
     u64::from(job.threads) * u64::from(job.depth) * u64::from(job.max_io_bytes())
 }
 
-/// Collects where an error is said.
+/// The name of the job that errors are about.
 struct At<'a>(&'a str);
 
 impl At<'_> {
@@ -203,7 +203,7 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
 }
 
 fn check_zones(at: &At<'_>, zones: &[Zone]) -> Result<(), JobError> {
-    // Shares written as decimals do not sum to 100 exactly.
+    // Shares with decimals do not sum to exactly 100.
     const SLACK: f64 = 1e-6;
     let field = "pattern";
     at.ensure((1..=MAX_CHOICES).contains(&zones.len()), field, || {
@@ -357,7 +357,7 @@ mod tests {
         Plan { groups: vec![vec![job]], notes: Vec::new() }
     }
 
-    /// The change is refused, and the error names `field`.
+    /// Checks that a job with this change is refused, with an error that names `field`.
     fn refused(field: &str, change: impl FnOnce(&mut Job)) {
         match validate(&plan(change)) {
             Err(JobError::Bound { field: named, .. }) => assert_eq!(named, field),
@@ -494,7 +494,7 @@ mod tests {
             ("steadystate_duration", Steady { window_ns: 0, ..steady }),
             ("steadystate_duration", Steady { window_ns: MAX_TIME_NS, every_ns: 10_000_000, ..steady }),
             ("steadystate_ramp_time", Steady { ramp_ns: u64::MAX, ..steady }),
-            // Parts begin at whole seconds: the first window is from 4 s to 9 s, one of 7 s ends at 11 s.
+            // Parts begin at whole seconds: the first window is from 4 s to 9 s; one of 7 s would end at 11 s.
             ("runtime", Steady { window_ns: 7_000_000_000, ..steady }),
         ] {
             refused(field, |job| job.steady = Some(wrong));

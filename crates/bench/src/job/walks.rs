@@ -1,11 +1,11 @@
-//! How many I/Os a walk with holes takes.
+//! How many I/Os a walk with holes has.
 
 use super::model::{Job, Pattern, SizeMix};
 use forebay_block::OpKind;
 
-/// I/Os after which the walks of a job are over ([`super::model::End::after_walks`]) on `region`, offset and length, of a
-/// target of `target_bytes`; `None` where it has no such end. With several kinds the first that is through ends the job, as
-/// in fio: it takes its share of all I/Os by its weight.
+/// Number of I/Os after which the walks of a job are done ([`super::model::End::after_walks`]), on `region` (offset and length) of a target
+/// of `target_bytes`; `None` if the job does not end by walks. With several kinds, the first that reaches the end ends the job, as in fio:
+/// each kind makes a share of all I/Os by its weight.
 #[must_use]
 pub fn ios_of_walks(job: &Job, region: (u64, u64), target_bytes: u64) -> Option<u64> {
     let walks = job.end.after_walks?;
@@ -21,7 +21,7 @@ pub fn ios_of_walks(job: &Job, region: (u64, u64), target_bytes: u64) -> Option<
             _ => &job.sizes.write,
         };
         let Pattern::Strided { stride_bytes } = *job.pattern.of(kind) else { return None };
-        // Backwards fio goes round until its size is done.
+        // Backwards, fio walks again and again until the size is done.
         let stride_bytes = u64::try_from(stride_bytes).ok().filter(|&bytes| bytes > 0)?;
         let room_bytes = region_bytes.checked_sub(least_bytes(sizes))?;
         let ios = u128::from(room_bytes / stride_bytes + 1) * u128::from(walks) * u128::from(all);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::job::model::{End, Mix};
 
-    /// What fio 3.33 makes of `rw=read:4k size=8m` and the like on a file of 64 MiB.
+    /// The expected numbers are those of fio 3.33 for `rw=read:4k size=8m` and the like on a file of 64 MiB.
     #[test]
     fn regression_a_walk_with_holes_ends_at_the_end_of_its_part_of_the_target_as_in_fio() {
         let walks = |stride_bytes, after_walks| Job {
@@ -53,11 +53,11 @@ mod tests {
         }
         assert_eq!(ios_of_walks(&walks(8192, Some(2)), part, 64 << 20), Some(2048));
         assert_eq!(ios_of_walks(&walks(8192, Some(1)), (56 << 20, 8 << 20), 64 << 20), Some(1024));
-        // All of the target is walked round and round until its size is done, and so is any part backwards.
+        // The whole target is walked again and again until its size is done, and backwards any region is.
         assert_eq!(ios_of_walks(&walks(8192, Some(1)), part, 8 << 20), None);
         assert_eq!(ios_of_walks(&walks(-4096, Some(1)), part, 64 << 20), None);
         assert_eq!(ios_of_walks(&walks(8192, None), part, 64 << 20), None);
-        // With two kinds each has half of the I/Os.
+        // With two kinds, each makes half of the I/Os.
         let both = Job { mix: Mix::reads_percent(50), ..walks(8192, Some(1)) };
         assert_eq!(ios_of_walks(&both, part, 64 << 20), Some(2048));
     }

@@ -1,5 +1,5 @@
-//! fio's json+ (fio HOWTO, "JSON+ output"; fields as fio 3.33's stat.c writes them), so that fio-plot and the other
-//! programs around fio read our results. What we know and fio has no field for is in our own JSON only.
+//! fio's json+ (fio HOWTO, "JSON+ output"; fields as in stat.c of fio 3.33), so that fio-plot and other programs for fio can read our
+//! results. Figures without a field in fio are only in our own JSON.
 
 use super::steady;
 use super::summary::DEPTH_LEVELS;
@@ -8,13 +8,13 @@ use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies, per_s
 use forebay_block::OpKind;
 use serde_json::{Map, Value, json};
 
-/// Percentiles that fio prints by default.
+/// fio's default percentiles.
 const LEVELS: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
-/// Upper bounds of fio's latency distribution, in each of its three units; milliseconds go on to 2000 and beyond.
+/// Upper limits of fio's latency distribution, for each of its three units; milliseconds continue to 2000 and beyond.
 const STEPS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// Results of one or more jobs as a json+ document.
+/// The results of one or more jobs as a json+ document.
 #[must_use]
 pub fn document(results: &[JobResult], unix_ms: u64) -> Value {
     let version = format!("fio-3.33 (written by forebay {})", env!("CARGO_PKG_VERSION"));
@@ -29,7 +29,7 @@ pub fn document(results: &[JobResult], unix_ms: u64) -> Value {
     })
 }
 
-/// fio's word for what a job does.
+/// fio's `rw` value for a job.
 fn rw(job: &Job) -> &'static str {
     let has = |kind: OpKind| job.mix.kinds().any(|found| found == kind);
     let (read, write) = (has(OpKind::Read), has(OpKind::Write) || has(OpKind::WriteFua));
@@ -62,7 +62,7 @@ fn options(job: &Job) -> Map<String, Value> {
         Calls::Sync { high_priority: true } => "pvsync2",
         Calls::Sync { high_priority: false } => "psync",
     };
-    // fio writes all option values as text, and its readers expect that.
+    // fio writes all option values as text, and its readers expect text.
     let mut map = Map::new();
     let mut put = |key: &str, value: String| map.insert(key.to_owned(), Value::String(value));
     put("name", job.name.clone());
@@ -143,8 +143,8 @@ fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Late
 fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> Direction) -> Value {
     let ios: u64 = kinds.iter().map(|kind| kind.rated_ios()).sum();
     let bytes: u64 = kinds.iter().map(|kind| kind.rated_bytes()).sum();
-    // Rates are those of the time in which I/Os were wanted, as in our own results, and `runtime` is what they are a rate of: readers
-    // of fio's results divide by it.
+    // Rates refer to the time in which I/Os were intended, as in our own results. `runtime` is that time, since readers of fio's results
+    // divide by it.
     let rate = per_second(bytes, result.rated_ns);
     let rows: Vec<(f64, f64)> = if ios == 0 {
         Vec::new()
@@ -153,7 +153,7 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
             let Direction { ios, bytes, .. } = of(row);
             (per_second(ios, row.length_ns), per_second(bytes, row.length_ns) / 1024.0)
         };
-        // Nor of intervals in which nothing more was begun.
+        // Intervals in which no more I/Os began do not count either.
         let half_ns = result.interval_ns / 2;
         let is_wanted = |row: &&IntervalRow| row.begin_ns.saturating_add(half_ns) <= result.rated_ns;
         result.rated_intervals().filter(is_wanted).map(of_row).collect()
@@ -189,7 +189,7 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
     })
 }
 
-/// Least, greatest, mean and standard deviation.
+/// Minimum, maximum, mean and standard deviation.
 fn spread(values: &[f64]) -> [f64; 4] {
     if values.is_empty() {
         return [0.0; 4];
@@ -218,7 +218,7 @@ fn latency(latencies: &Latencies) -> Value {
     Value::Object(map)
 }
 
-/// Shares in percent of the latencies up to each step and above the one before, in units of `unit_ns`.
+/// Percentages of the latencies up to each step and above the previous one, in units of `unit_ns`.
 fn distribution(latencies: &Latencies, unit_ns: u64, above_ns: u64) -> Value {
     let mut below = share_up_to(latencies, above_ns);
     let steps = STEPS.iter().map(|&step| {
@@ -247,7 +247,7 @@ fn share_up_to(latencies: &Latencies, ns: u64) -> f64 {
     latencies.histogram.count_between(0, ns) as f64 * 100.0 / latencies.count() as f64
 }
 
-/// Shares in percent of the I/Os by the depth at their issue, in fio's classes (io_u.c, `io_u_mark_depth`).
+/// Percentages of the I/Os by the depth at their issue, in fio's classes (io_u.c, `io_u_mark_depth`).
 fn depth_levels(counts: &[u64; 7]) -> Value {
     let all = counts.iter().sum::<u64>().max(1) as f64;
     let level = |(name, &count): (&&str, &u64)| ((*name).to_owned(), Value::from(count as f64 * 100.0 / all));

@@ -1,14 +1,14 @@
-//! fio's log files (fio HOWTO, "Log File Formats"): one line an interval, `time in ms, value, direction, size, offset`,
-//! as fio writes them with `log_avg_msec`.
+//! fio's log files (fio HOWTO, "Log File Formats"): one line per interval, `time in ms, value, direction, size, offset`, as fio writes them
+//! with `log_avg_msec`.
 
 use crate::run::{JobResult, per_second};
 use forebay_block::OpKind;
 use std::fmt::Write as _;
 
-/// How the names of a job's log files end.
+/// Suffixes of the names of a job's log files.
 pub const ENDS: [&str; 3] = ["_bw.1.log", "_iops.1.log", "_lat.1.log"];
 
-/// The log files of a job: end of the name (`_bw.1.log`, ...) and content.
+/// The log files of a job: suffix of the name (`_bw.1.log`, ...) and content.
 #[must_use]
 pub fn files(result: &JobResult) -> [(&'static str, String); 3] {
     let mut bandwidth = String::new();
@@ -27,7 +27,7 @@ pub fn files(result: &JobResult) -> [(&'static str, String); 3] {
             // Writing to a String cannot fail.
             let _ = writeln!(bandwidth, "{at_ms}, {}, {direction}, 0, 0", rate as u64);
             let _ = writeln!(iops, "{at_ms}, {}, {direction}, 0, 0", per_second(way.ios, row.length_ns) as u64);
-            // fio leaves an interval out where nothing ended: a latency of 0 would be a lie.
+            // fio leaves out an interval in which no I/O ended: a latency of 0 would be wrong.
             if way.ios > 0 {
                 let _ = writeln!(latency, "{at_ms}, {}, {direction}, 0, 0", way.mean_ns());
             }

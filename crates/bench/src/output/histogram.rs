@@ -1,31 +1,31 @@
-//! Histograms of latencies in results: small enough to stand there, and exact at every percentile beside them.
+//! Histograms of latencies in results: small, and exact at every percentile that is reported beside them.
 //!
-//! The counters of a run know a value to one part in 1024. A wide distribution fills ten thousand of them, which nobody
-//! wants in a result: where more than so many are occupied, neighbours are taken together, each power of two in as many
-//! parts as there is room for. A bucket that a printed percentile or a bound of its interval lies in stays by itself, so
-//! that each of them can be computed again from what stands there.
+//! The counters of a run have a resolution of one part in 1024. A wide distribution occupies ten thousand of them, too many for a result.
+//! So if more than a limit are occupied, neighbours are merged; each power of two is divided into as many parts as the limit allows. A
+//! bucket that contains a printed percentile or an end of its interval is not merged, so that each can be computed again from the
+//! histogram.
 
 use crate::stats::percentile::{Bucket, ByRank, PercentileEstimate};
 use serde_json::{Value, json};
 
-/// Buckets of a distribution in a job's result, not counting those that percentiles keep apart.
+/// Most buckets of a distribution in a job's result, without those kept separate for percentiles.
 pub const BUCKETS_MAX: usize = 512;
-/// The same where a result has many of them.
+/// Most buckets if a result has many distributions.
 pub const BUCKETS_FEW: usize = 128;
-/// Parts of a power of two in the counters, as a power of two; the first that is tried.
+/// Binary logarithm of the parts of a power of two in the counters, which are tried first.
 const PARTS_MOST: u32 = 10;
-/// The same of the coarsest: one part in 16.
+/// Binary logarithm of the parts in the coarsest division: one part in 16.
 const PARTS_LEAST: u32 = 4;
 
-/// Buckets with samples, by value.
+/// Buckets with samples, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Least and greatest value of each, in nanoseconds, and its samples.
+    /// For each bucket, its smallest and largest value in nanoseconds, and its number of samples.
     pub buckets: Vec<(u64, u64, u64)>,
 }
 
 impl Counted {
-    /// Of at most `most` buckets and those of `percentiles`, which must be of the same samples.
+    /// Merges to at most `most` buckets and those of `percentiles`, which must be from the same samples.
     #[must_use]
     pub fn new(by_rank: &ByRank, percentiles: &[PercentileEstimate], most: usize) -> Self {
         let edges: Vec<u64> = percentiles
@@ -58,7 +58,7 @@ impl Counted {
         counted
     }
 
-    /// For results.
+    /// The buckets as columns, for results.
     #[must_use]
     pub fn json(&self) -> Value {
         let column = |of: fn(&(u64, u64, u64)) -> u64| self.buckets.iter().map(of).collect::<Vec<u64>>();
@@ -70,7 +70,7 @@ impl Counted {
     }
 }
 
-/// The part of a power of two that a value lies in, there being 2^`parts` of each; smaller values are by themselves.
+/// The part that a value belongs to, with 2^`parts` parts for each power of two; smaller values are not merged.
 fn group(value: u64, parts: u32) -> (u32, u64) {
     let power = (value | 1).ilog2();
     let shift = power.saturating_sub(parts);
@@ -85,7 +85,7 @@ mod tests {
     use crate::stats::percentile::{Level, estimates};
     use proptest::prelude::*;
 
-    /// What somebody reads from a result: the value of a share.
+    /// What a reader computes from a result: the value of a percentile.
     fn quantile(counted: &Counted, percent: f64, samples: u64) -> u64 {
         let rank = (percent / 100.0 * samples as f64 - 1e-6).ceil().max(1.0) as u64;
         let mut up_to = 0;

@@ -1,9 +1,9 @@
-//! What a job cost its host beside processor time: context switches, migrations, interrupts, idle states.
+//! What a job cost its host apart from processor time: context switches, migrations, interrupts, idle states.
 
 use crate::run::{BlockUse, JobResult, Latencies, MachineUse};
 use serde_json::{Value, json};
 
-/// For programs, with `latency` what latencies look like there; each figure is `null` where it is not known, all of it in virtual time.
+/// The JSON of these costs; `latency` formats latencies. Figures that are not known are `null`; in virtual time all of them are.
 #[must_use]
 pub fn json(result: &JobResult, latency: &dyn Fn(&Latencies) -> Value) -> Value {
     let ios = result.rated_ios();
@@ -37,11 +37,11 @@ pub fn json(result: &JobResult, latency: &dyn Fn(&Latencies) -> Value) -> Value 
     })
 }
 
-/// Requests may be fewer than I/Os where they are merged, more where they are split: within this of each other they are the same.
+/// Requests may be fewer than I/Os if they are merged, or more if they are split. Up to this relative difference, they count as the same.
 const SAME: f64 = 0.02;
 
-/// What is left of the mean time in flight without the block layer and the device: the way there, and the way back, in
-/// nanoseconds. None where requests are no I/Os: then their means say nothing of these.
+/// The mean time in flight without block layer and device, so the time on the way there and back, in nanoseconds. `None` if requests are
+/// not the same as I/Os, since their means cannot be compared then.
 #[must_use]
 pub fn rest_mean_ns(result: &JobResult, block: &BlockUse) -> Option<f64> {
     let (queued, device) = block.latencies()?;

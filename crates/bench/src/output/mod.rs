@@ -1,4 +1,4 @@
-//! Results as data: our JSON, and fio's json+ and log files for the programs that read those.
+//! Results as data: our JSON, and fio's json+ and log files for programs that read those.
 
 pub mod fio;
 pub mod fio_log;

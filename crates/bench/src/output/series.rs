@@ -6,20 +6,20 @@ use crate::stats::percentile::{Level, printed_from};
 use forebay_block::OpKind;
 use std::fmt::Write as _;
 
-/// Names of the columns. A megabyte has a million bytes.
+/// Column names. A megabyte has a million bytes.
 pub const HEAD: &str = "job,target,direction,begin_s,length_s,ios,errors,iops,mb_per_s,latency_mean_ns,latency_p50_ns,\
                         latency_p99_ns,latency_p99.9_ns,latency_max_ns";
 
-/// What a row says, whatever its direction.
+/// The figures of a row, for one direction or all.
 struct Figures {
     ios: u64,
     bytes: u64,
-    /// None of a direction: failures are counted of all.
+    /// `None` for one direction: failures are only counted over all.
     errors: Option<u64>,
     mean_ns: u64,
-    /// I/Os that the others are of.
+    /// Number of I/Os behind the latencies.
     samples: u64,
-    /// p50, p99, p99.9 and greatest, in nanoseconds.
+    /// p50, p99, p99.9 and maximum, in nanoseconds.
     levels_ns: [u64; 4],
 }
 
@@ -36,7 +36,7 @@ impl Figures {
     }
 }
 
-/// Rows of a job, each ended; `target` says where it ran. What has too few I/Os is empty, as it is `null` in results.
+/// The rows of a job, each with a line end; `target` names where it ran. Figures with too few I/Os are empty; in results they are `null`.
 #[must_use]
 pub fn rows(result: &JobResult, target: &str, reporting: &Reporting) -> String {
     let has = |kinds: &[OpKind]| kinds.iter().any(|&kind| result.kind(kind).is_some());
@@ -58,7 +58,7 @@ pub fn rows(result: &JobResult, target: &str, reporting: &Reporting) -> String {
 }
 
 fn one(text: &mut String, result: &JobResult, row: &IntervalRow, figures: &Figures, reporting: &Reporting) {
-    // The few I/Os that ended behind the window, in a time that is none, are no rate.
+    // The few I/Os that ended after the window, in a very short time, are no rate.
     let is_rated = row.length_ns >= result.interval_ns / 2;
     let rate = |count: u64| is_rated.then(|| per_second(count, row.length_ns));
     let from = |level: &str| match level.parse() {
@@ -82,7 +82,7 @@ fn cell(text: &mut String, value: Option<String>) {
     text.push_str(&value.unwrap_or_default());
 }
 
-/// A text as a cell; what a spreadsheet would take for a formula stays a text.
+/// A text as a CSV cell. A text that a spreadsheet would take for a formula is marked as text.
 fn quoted(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let is_formula = text.starts_with(['=', '+', '-', '@']);

@@ -1,23 +1,23 @@
-//! The steady state of a job that was to end with it.
+//! The steady state of a job that was to end with it, in results.
 
 use crate::job::steady::{Figure, Limit, Rule, Steady};
 use crate::run::{JobResult, Part, SteadyState, SteadyWindow, per_second};
 use crate::stats::steady::{deviation, mean, slope};
 use serde_json::{Value, json};
 
-/// What was asked of the job, and what came of it; none where nothing was asked.
+/// The criterion of the job and its outcome; `None` if there was no criterion.
 #[must_use]
 pub fn of(result: &JobResult) -> Option<(&Steady, &SteadyState)> {
     result.job.steady.as_ref().zip(result.steady.as_ref())
 }
 
-/// Mean of the total latencies of a part, in nanoseconds; none without I/Os.
+/// Mean total latency of a part in nanoseconds; `None` without I/Os.
 #[must_use]
 pub fn latency_mean_ns(part: &Part) -> Option<f64> {
     (part.ios > 0).then(|| part.latency_sum_ns / part.ios as f64)
 }
 
-/// For programs: `null` where nothing was asked.
+/// As our JSON; `null` if there was no criterion.
 pub(super) fn json(result: &JobResult) -> Value {
     let Some((steady, found)) = of(result) else { return Value::Null };
     json!({
@@ -56,7 +56,7 @@ fn window(window: &SteadyWindow) -> Value {
     value
 }
 
-/// As fio 3.33 writes it (stat.c): numbers of the criterion as texts, whole figures of the parts.
+/// As fio 3.33 writes it (stat.c): numbers of the criterion as text, figures of the parts as whole numbers.
 pub(super) fn fio(result: &JobResult) -> Option<Value> {
     let (steady, found) = of(result)?;
     let percent = if matches!(steady.limit, Limit::Percent(_)) { "%" } else { "" };

@@ -1,7 +1,7 @@
-//! Our own JSON: everything that a run found, each percentile with its interval or with what it lacks.
+//! Our own JSON: all results of a run, each percentile with its interval or the samples that it lacks.
 //!
-//! Units are last in names. Latencies are of successful I/Os. `submission` is intended to submitted, `device`
-//! submitted to seen finished, `total` both; in an open loop the intended time is the schedule's.
+//! Names end with their unit. Latencies are those of successful I/Os. `submission` is the time from intended to submitted, `device` from
+//! submitted to seen completed, `total` the sum; in an open loop the intended time is the scheduled one.
 
 use super::histogram::{BUCKETS_MAX, Counted};
 use super::host;
@@ -17,7 +17,7 @@ use crate::stats::steady::steady_from;
 use forebay_block::OpKind;
 use serde_json::{Value, json};
 
-/// Seed of the bootstrap behind clustered intervals: results of one run are always reported the same.
+/// Seed of the bootstrap for clustered intervals, fixed so that results of a run are always reported in the same way.
 const BOOTSTRAP_SEED: u64 = 1;
 
 /// Names of fio's classes of the depth at issue.
@@ -26,11 +26,11 @@ pub const DEPTH_LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 /// How results are reported.
 #[derive(Clone, Debug)]
 pub struct Reporting {
-    /// Percentiles.
+    /// The percentiles that are reported.
     pub levels: Vec<Level>,
     /// Confidence of intervals.
     pub confidence: Confidence,
-    /// One row an interval in the JSON.
+    /// Whether the JSON has a row for each interval.
     pub intervals: bool,
 }
 
@@ -40,7 +40,7 @@ impl Default for Reporting {
     }
 }
 
-/// Little's law for a job: mean depth as measured, against rate times mean time.
+/// Little's law for a job: the measured mean depth against rate times mean latency.
 #[must_use]
 pub fn little(result: &JobResult) -> Check {
     little::check(Measured {
@@ -51,14 +51,14 @@ pub fn little(result: &JobResult) -> Check {
     })
 }
 
-/// Percentiles of a kind's latencies.
+/// Estimates of the percentiles of a kind's latencies.
 #[must_use]
 pub fn percentiles(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Vec<PercentileEstimate> {
     let blocks = blocks.map(|blocks| (blocks, BOOTSTRAP_SEED));
     estimates(&latencies.histogram, &reporting.levels, reporting.confidence, blocks)
 }
 
-/// A job's result.
+/// A job's result as JSON.
 #[must_use]
 pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> Value {
     let little = little(result);
@@ -160,17 +160,17 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
     value
 }
 
-/// Seconds of the run from which on it was steady by SNIA's rule; none where it was not, or has too few intervals.
+/// Seconds after which the run was steady by the SNIA's rule; `None` if it was not, or has too few intervals.
 fn steady_from_s(result: &JobResult) -> Option<f64> {
-    // The last interval may be cut short: it would pass for a fall.
+    // The last interval may be cut short, which would look like a fall.
     let whole = result.intervals.iter().filter(|row| row.length_ns == result.interval_ns);
     let counts: Vec<u64> = whole.clone().map(|row| row.ios).collect();
     whole.clone().nth(steady_from(&counts)?).map(|row| row.begin_ns as f64 / 1e9)
 }
 
-/// User time an I/O that goes into the way to the target: rings, sockets, protocols. It is what is left of the threads' user
-/// time without the making and measuring of the load; none where they wait by looking, or where that is not known: too few
-/// ticks, or no more than the load's own.
+/// User time per I/O that is spent on the way to the target: rings, sockets, protocols. It is the threads' user time without the cost of
+/// making and measuring the load. `None` if threads wait by polling, or if it is not known: too few clock ticks, or no more than the load's
+/// own cost.
 #[must_use]
 pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64> {
     result.generator_busy()?;
@@ -178,7 +178,7 @@ pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64>
     Some(user_ns - own_cost_ns?).filter(|&ns| ns >= 0.0)
 }
 
-/// A verdict on Little's law for people and programs.
+/// A verdict on Little's law, for people and programs.
 #[must_use]
 pub fn verdict(verdict: little::Verdict) -> &'static str {
     match verdict {
@@ -189,12 +189,12 @@ pub fn verdict(verdict: little::Verdict) -> &'static str {
     }
 }
 
-/// I/Os that succeeded by the depth at their issue, in fio's classes.
+/// I/Os that succeeded, by the depth at their issue, in fio's classes.
 fn depth_levels(result: &JobResult) -> Value {
     DEPTH_LEVELS.iter().zip(result.depth_levels).map(|(&level, ios)| (level.to_owned(), Value::from(ios))).collect()
 }
 
-/// Time within which an open loop's schedule lay, in nanoseconds.
+/// Length of an open loop's schedule in nanoseconds.
 #[must_use]
 pub fn window_ns(result: &JobResult) -> u64 {
     match (result.job.end.after_ns, result.partial) {
@@ -203,19 +203,19 @@ pub fn window_ns(result: &JobResult) -> u64 {
     }
 }
 
-/// Whether an open loop's arrivals were those that were asked for.
+/// Whether the I/Os of an open loop came as scheduled.
 #[must_use]
 pub fn open_loop(result: &JobResult, open: &OpenLoop) -> open_loop::Check {
     let wanted_per_second = match result.job.arrival {
         Arrival::Constant { iops } | Arrival::Poisson { iops } => iops,
-        // A trace has no rate: only its number of I/Os can be held to.
+        // A trace has no rate; only its number of I/Os can be checked.
         _ => 0.0,
     };
     let OpenLoop { scheduled, issued, backlog, issued_ns, .. } = *open;
     open_loop::check(Arrivals { scheduled, issued, backlog, wanted_per_second, elapsed_ns: issued_ns })
 }
 
-/// A verdict on arrivals for people and programs.
+/// A verdict on arrivals, for people and programs.
 #[must_use]
 pub fn open_loop_verdict(verdict: open_loop::Verdict) -> &'static str {
     match verdict {
@@ -227,20 +227,20 @@ pub fn open_loop_verdict(verdict: open_loop::Verdict) -> &'static str {
     }
 }
 
-/// Whether the run has enough blocks of time to tell whether slow I/Os come in clusters; where not, intervals of percentiles
-/// take them as independent.
+/// Whether the run has enough blocks of time to see whether slow I/Os cluster. If not, intervals of percentiles assume independence.
 #[must_use]
 pub fn is_clustering_judged(found: &KindResult) -> bool {
     found.blocks.len() >= BLOCKS_MIN
 }
 
-/// Interval of a job's I/Os a second.
+/// Confidence interval of a job's I/Os a second.
 #[must_use]
 pub fn iops_interval(result: &JobResult, reporting: &Reporting) -> Option<Interval> {
     result.rate_interval(&result.counts(|row| row.ios), result.iops(), reporting.confidence)
 }
 
-/// The same of a kind; only of reads, and of writes where all are of one kind: intervals count no others.
+/// Confidence interval of one kind's I/Os a second. Only for reads, and for writes if all are of one kind, since intervals count no other
+/// kinds.
 #[must_use]
 pub fn kind_iops_interval(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Option<Interval> {
     let counts = match found.kind {
@@ -277,7 +277,7 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
     })
 }
 
-/// Latencies: least, mean, greatest, percentiles with their intervals, and the histogram that they can be computed from again.
+/// Latencies as JSON: minimum, mean, maximum, percentiles with their intervals, and the histogram from which these can be computed again.
 #[must_use]
 pub fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
     let some = latencies.count() > 0;
@@ -295,7 +295,7 @@ pub fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Repor
     })
 }
 
-/// One percentile; none for the least and the greatest, which stand beside them exactly.
+/// One percentile as JSON; `None` for minimum and maximum, which are reported exactly.
 fn percentile(estimate: &PercentileEstimate) -> Option<Value> {
     let Level::Share(share) = estimate.level else { return None };
     let (status, needed_more) = match estimate.value {
@@ -317,7 +317,7 @@ fn percentile(estimate: &PercentileEstimate) -> Option<Value> {
     }))
 }
 
-/// Percentiles are withheld below their sample counts here as well.
+/// Percentiles of intervals are withheld with too few samples too.
 fn interval(row: &IntervalRow, reporting: &Reporting) -> Value {
     let [mean, median, p99, p999, max] = row.latency_ns;
     let from = |least: u64, ns: u64| (row.ios >= least).then_some(ns);
@@ -351,7 +351,7 @@ fn burst(row: &BurstRow) -> Value {
     })
 }
 
-/// What was asked of a job, so that a result can be read without the file it came from.
+/// The job's settings as JSON, so that a result can be read without the job file.
 #[must_use]
 pub fn asked(job: &Job) -> Value {
     let sizes = |mix: &SizeMix| -> Value {

@@ -1,20 +1,20 @@
-//! Tables for people; who shows them knows how wide they may be.
+//! Tables for people; the caller that prints them knows the available width.
 
 /// A table for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// Heads of the columns.
+    /// Column heads.
     pub head: Vec<String>,
-    /// Columns that are text, from the left; the others are numbers and flush right.
+    /// Number of columns, from the left, that are text; the others are numbers, aligned to the right.
     pub left: usize,
-    /// Rows, each as long as the head.
+    /// Rows, each with as many cells as the head.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// A table without rows; the first `left` columns are text.
     pub(crate) fn new(title: impl Into<String>, left: usize, head: &[&str]) -> Self {
         let head = head.iter().map(|&cell| cell.to_owned()).collect();
         Self { title: title.into(), head, left, rows: Vec::new() }

@@ -1,16 +1,16 @@
-//! Weighted choice, free where there is nothing to choose.
+//! Weighted choice, which costs nothing if there is only one value.
 
 use forebay_block::Random;
 
-/// Alternatives of one choice at most: the search is linear. fio allows 64 (`BSSPLIT_MAX`, thread_options.h).
+/// Most values of a choice, since the search is linear. fio allows 64 (`BSSPLIT_MAX`, thread_options.h).
 pub(super) const CHOICES_MAX: usize = 256;
 
-/// One of several values by weight.
+/// Draws one of several values by weight.
 #[derive(Clone, Debug)]
 pub(super) struct Weighted<T> {
-    /// The only value, in place, so that the common case follows no pointer.
+    /// The only value, stored in place so that the common case follows no pointer.
     only: T,
-    /// Empty where there is only one; otherwise values with the sum of the weights up to and with each.
+    /// Empty if there is only one value; otherwise the values, each with the sum of the weights up to and including its own.
     rest: Box<[(u64, T)]>,
     total: u64,
 }
@@ -21,7 +21,7 @@ impl<T: Copy> Weighted<T> {
         Self { only: value, rest: Box::default(), total: 1 }
     }
 
-    /// Values with weights; those without one are left out. `None` where no weight is positive.
+    /// Values with weights; those with weight 0 are left out. `None` if no weight is positive.
     pub(super) fn new(weighted: impl Iterator<Item = (T, u32)>) -> Option<Self> {
         let mut total = 0_u64;
         let mut values = Vec::new();
@@ -36,7 +36,7 @@ impl<T: Copy> Weighted<T> {
         Some(Self { only, rest: values.into(), total })
     }
 
-    /// One value. Takes nothing from `random` where there is only one.
+    /// Draws a value. Does not use `random` if there is only one value.
     #[inline]
     pub(super) fn draw(&self, random: &mut Random) -> T {
         if self.rest.is_empty() { self.only } else { self.search(random.below(self.total)) }
@@ -44,7 +44,7 @@ impl<T: Copy> Weighted<T> {
 
     #[inline(never)]
     fn search(&self, at: u64) -> T {
-        // `at` is below the last sum, so something is always found.
+        // `at` is below the last sum, so a value is always found.
         self.rest.iter().find(|&&(sum, _)| at < sum).map_or(self.only, |&(_, value)| value)
     }
 
@@ -65,7 +65,7 @@ mod tests {
         let mut random = Random::new(5);
         let draws: Vec<char> = (0..20_000).map(|_| choice.draw(&mut random)).collect();
         let share = draws.iter().filter(|&&c| c == 'a').count() as f64 / 20_000.0;
-        // Standard deviation 0.0032.
+        // The standard deviation is 0.0032.
         assert!((share - 0.7).abs() < 0.013, "{share}");
         assert!(!draws.contains(&'b'));
         assert_eq!(choice.values().collect::<String>(), "ac");

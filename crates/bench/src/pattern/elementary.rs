@@ -1,6 +1,6 @@
-//! Logarithm and exponential that give the same bits on every machine: the C library's differ between versions and
-//! even between CPUs (its FMA variants), and a seed must replay for ever. Only +, -, *, / of IEEE 754 doubles are
-//! used, which Rust never contracts.
+//! Logarithm and exponential function with the same bits on every machine. Those of the C library differ between versions and even between
+//! CPUs (FMA variants), but a seed must give the same I/Os forever. Only +, -, *, / of IEEE 754 doubles are used, which Rust never
+//! contracts.
 //!
 //! Method and coefficients of `ln` and `exp`: FDLIBM, `e_log.c` and `e_exp.c` (Copyright (C) 1993, 2004 by Sun
 //! Microsystems, Inc.; "permission to use, copy, modify, and distribute this software is freely granted, provided
@@ -9,9 +9,9 @@
 
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-/// 1.5 * 2^52: added and taken away again it rounds to the nearest integer, where `floor` would be a call.
+/// 1.5 * 2^52: adding and subtracting it rounds to the nearest integer, where `floor` would be a call.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
-/// High word of sqrt(2)/2: mantissas are brought to sqrt(2)/2..sqrt(2).
+/// High word of sqrt(2)/2: mantissas are scaled to sqrt(2)/2..sqrt(2).
 const SQRT_HALF_HIGH: u64 = 0x3fe6_a09e;
 
 /// Natural logarithm of a positive normal number; about -709 for 0.

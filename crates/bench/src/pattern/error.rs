@@ -1,11 +1,11 @@
-//! Why a job has no sequence of I/Os.
+//! Errors of patterns.
 
 use forebay_block::OpKind;
 
-/// A job whose I/Os cannot be made. Each says what to change.
+/// Why the I/Os of a job cannot be made. Each error says what to change.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PatternError {
-    /// The region ends behind 2^64 bytes.
+    /// The region ends beyond 2^64 bytes.
     #[error("the region of {len_bytes} bytes from byte {offset_bytes} ends behind any target: make it shorter")]
     Region {
         /// First byte.
@@ -13,7 +13,7 @@ pub enum PatternError {
         /// Length.
         len_bytes: u64,
     },
-    /// An I/O does not fit as a whole.
+    /// An I/O does not fit into the region.
     #[error(
         "nothing fits: {place} has {have_bytes} bytes, a {kind} needs {need_bytes}: enlarge the region or make the I/O \
          smaller",
@@ -22,29 +22,29 @@ pub enum PatternError {
     TooSmall {
         /// What is too small: the region, or a thread's share of it.
         place: &'static str,
-        /// What it has.
+        /// Its size in bytes.
         have_bytes: u64,
         /// Kind of the I/O that does not fit.
         kind: OpKind,
-        /// Its length, with the skew of its offset.
+        /// Length of the I/O, including the skew of its offset.
         need_bytes: u64,
     },
     /// No kind of I/O has a weight.
     #[error("the job does nothing: give at least one kind of I/O a positive weight")]
     NoKind,
-    /// A kind that is wanted has no size.
+    /// A kind that is used has no size.
     #[error("no size for {kind}: give at least one with a positive weight", kind = .kind.name())]
     NoSize {
         /// The kind.
         kind: OpKind,
     },
-    /// A size of nothing.
+    /// A size of 0 bytes.
     #[error("a {kind} of 0 bytes: sizes are 1 byte or more", kind = .kind.name())]
     ZeroSize {
         /// The kind.
         kind: OpKind,
     },
-    /// A flush after no writes, or something else than a flush.
+    /// A flush after 0 writes, or another kind than a flush.
     #[error(
         "one {kind} after {writes} writes: give a flush or fsync, and 1 write or more between two of them",
         kind = .kind.name()
@@ -52,54 +52,54 @@ pub enum PatternError {
     FlushEvery {
         /// The kind.
         kind: OpKind,
-        /// Writes between two.
+        /// Writes between two flushes.
         writes: u32,
     },
-    /// More alternatives than a choice may have.
+    /// A choice has too many alternatives.
     #[error("{count} {what}: at most {max} are possible")]
     TooMany {
-        /// Alternatives of what.
+        /// What the alternatives are.
         what: &'static str,
-        /// How many.
+        /// Their number.
         count: usize,
-        /// Limit.
+        /// Most allowed.
         max: usize,
     },
-    /// A number outside its range.
+    /// A parameter is out of its range.
     #[error("{name} is {value}: it must be {allowed}")]
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What is possible.
+        /// The allowed range.
         allowed: &'static str,
     },
-    /// A zone that gets I/Os and is less than one block.
+    /// A zone with I/Os is smaller than one block.
     #[error(
         "zone {zone} gets {access_percent} % of the I/Os and is smaller than one block of {block_bytes} bytes: enlarge \
          it or the region"
     )]
     EmptyZone {
-        /// Its number from 0; the rest of the region is the last.
+        /// Index of the zone from 0; the rest of the region is the last zone.
         zone: usize,
         /// Its share of the I/Os.
         access_percent: f64,
         /// Size of a block.
         block_bytes: u64,
     },
-    /// More blocks than a floating-point distribution can tell apart.
+    /// More blocks than a floating-point distribution can distinguish.
     #[error("{blocks} blocks: this pattern tells at most {max} apart; use larger I/Os or a smaller region")]
     TooManyBlocks {
         /// Blocks of the region.
         blocks: u64,
-        /// Limit.
+        /// Most allowed.
         max: u64,
     },
-    /// I/Os of a trace do not come from a pattern.
+    /// The job's I/Os come from a trace, not from a pattern.
     #[error("its I/Os come from a trace, and there is none")]
     NoTrace,
-    /// A thread that the job does not have.
+    /// The job has no such thread.
     #[error("thread {thread} of a job of {threads}: threads count from 0")]
     Thread {
         /// The number.

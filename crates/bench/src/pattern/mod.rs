@@ -1,33 +1,31 @@
-//! From a job's pattern, mix and sizes to the I/Os of one thread.
+//! Makes the I/Os of one thread from a job's pattern, mix and sizes.
 //!
-//! Offsets are counted from the region's begin: alignments too, as in fio (`offset`) and DiskSpd (`-B`). A region that
-//! begins at an odd byte makes every I/O unaligned; where it was given in percent, round its begin to the target's
-//! logical blocks first.
+//! Offsets count from the beginning of the region, alignments too, as in fio (`offset`) and DiskSpd (`-B`). A region that begins at an odd
+//! byte makes every I/O unaligned; if a region was given in percent, round its beginning to the target's logical blocks first.
 //!
-//! The same job, seed and thread give the same I/Os for ever: see [`SEQUENCE`]. Random numbers come from
-//! [`forebay_block::Random`], logarithms from this module, not from the C library.
+//! The same job, seed and thread always give the same I/Os: see [`SEQUENCE`]. Random numbers come from [`forebay_block::Random`],
+//! logarithms from this module instead of the C library.
 //!
-//! What an I/O costs (measured on a virtual Xeon in the best of many short runs): random, sequential and strided 4 ns,
-//! mixed and zones 8, shuffled 11, YCSB 17, normal 28, Pareto 50, Zipf 36 where theta is 1 and 59 elsewhere, which are
-//! logarithms and exponentials. A choice of kinds or sizes adds 5.
+//! Cost of an I/O in nanoseconds (measured on a virtual Xeon, best of many short runs): random, sequential and strided 4, mixed and zones
+//! 8, shuffled 11, YCSB 17, normal 28, Pareto 50, Zipf 36 if theta is 1 and 59 otherwise; the latter compute logarithms and exponentials. A
+//! choice of kinds or sizes adds 5.
 //!
-//! What the patterns mean exactly:
-//! - **Random**: an I/O of any of the sizes lies at any multiple of the alignment at which it fits, all equally likely.
-//! - **Sequential**: round and round; where the rest of the share is too short for the next I/O, it goes round. Shares
-//!   of threads are multiples of the largest I/O, the last thread takes the rest.
-//! - **Strided**: all threads walk the whole region. Backwards, a round begins at the last multiple of the I/O's size.
-//!   A stride of 0 stays at one place.
+//! The exact meaning of the patterns:
+//! - **Random**: an I/O lies at any multiple of the alignment at which it fits, all equally likely.
+//! - **Sequential**: one I/O after the other; if the next I/O does not fit before the end of the share, the walk begins
+//! again. Shares of threads are multiples of the largest I/O; the last thread gets the rest too.
+//! - **Strided**: every thread walks through the whole region. Backwards, each walk begins at the last multiple of the
+//! I/O's size. A stride of 0 stays at one offset.
 //! - **MixedSequential**: a random I/O lies at a multiple of its own size; a sequential one begins where the one before
-//!   ended.
-//! - **Zipf, YcsbZipf, Pareto, Normal, Zones**: choose a block; blocks have the smallest size in the job, and an I/O
-//!   begins at a block (so larger I/Os overlap, as in fio with `blockalign`); those of zones may have another size. Zones hold
-//!   begins of I/Os. Popular blocks
-//!   of Zipf and Pareto are scattered by a permutation that follows from the seed, the same in all threads; fio hashes
-//!   instead, where several ranks may share a block. Normal draws again what falls outside; it is scattered in the
-//!   same way where that is asked for.
-//! - **Shuffled**: each thread visits every block once, in an order of its own, then again in another. With several
-//!   sizes there are no such blocks: then the pattern is Random, and [`Generator::note`] says so.
-//! - **ByKind**: reads, writes and trims each go their own way, with blocks of their own smallest size.
+//! it ended.
+//! - **Zipf, YcsbZipf, Pareto, Normal, Zones**: choose a block. Blocks have the smallest size of the job (those of Zones
+//! may have another size), and an I/O begins at a block, so larger I/Os overlap, as in fio with `blockalign`. Zones
+//! contain the beginnings of I/Os. For Zipf and Pareto a permutation that follows from the seed, the same in all
+//! threads, scatters the popular blocks; fio uses a hash, by which several ranks may share a block. Normal repeats a
+//! draw that falls outside the region; it can be scattered in the same way.
+//! - **Shuffled**: each thread visits every block once, in its own order, then again in another. With several sizes
+//! there are no such blocks, so the pattern is Random, and [`Generator::note`] says so.
+//! - **ByKind**: reads, writes and trims each follow their own pattern, with blocks of their own smallest size.
 
 mod choice;
 mod elementary;
@@ -48,28 +46,28 @@ use place::{Place, Size, Walk};
 use shapes::Shape;
 use std::ops::Range;
 
-/// Name and version of the sequences. It changes whenever any pattern would answer differently for one seed.
+/// Name and version of the sequences. It must change whenever any pattern gives other I/Os for the same seed.
 pub const SEQUENCE: &str = "forebay patterns v1";
 
-/// No flushes by count: so many writes never happen.
+/// No flushes by count: this number of writes is never reached.
 const NEVER: u64 = u64::MAX;
-/// What of the seed the scattering of popular blocks takes, in place of a thread's number.
+/// Part of the seed for scattering popular blocks, used in place of a thread's number.
 const SCATTER: u64 = 1 << 32;
 
-/// An I/O that is wanted next.
+/// The next I/O of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// What it does.
+    /// The kind of I/O.
     pub kind: OpKind,
     /// Byte offset on the target; 0 for flushes.
     pub offset_bytes: u64,
-    /// Bytes; 0 for flushes.
+    /// Length in bytes; 0 for flushes.
     pub len_bytes: u32,
-    /// What else a trace knows of it, as [`forebay_block::Io::hint`].
+    /// Other information from a trace, as in [`forebay_block::Io::hint`].
     pub hint: u32,
 }
 
-/// The I/Os of one thread, without end. Everything lies inside the region.
+/// The endless I/Os of one thread. All of them lie within the region.
 #[derive(Clone, Debug)]
 pub struct Generator {
     random: Random,
@@ -86,11 +84,10 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The I/Os of thread `thread` (from 0) of `job` on the part `region` of the target: offset and length in bytes.
+    /// The I/Os of thread `thread` (from 0) of `job`, on the part `region` of the target (offset and length in bytes).
     ///
     /// # Errors
-    /// Where an I/O does not fit into the region (or the thread's share of it), where the job does nothing, and for
-    /// numbers outside their range.
+    /// An I/O does not fit into the region (or the thread's share of it), the job does nothing, or a number is out of its range.
     pub fn new(job: &Job, region: (u64, u64), thread: u32) -> Result<Self, PatternError> {
         let (offset_bytes, len_bytes) = region;
         let Some(end_bytes) = offset_bytes.checked_add(len_bytes) else {
@@ -107,7 +104,7 @@ impl Generator {
         let writes = grid.sizes(OpKind::Write, &job.sizes.write)?;
         let trims = grid.sizes(OpKind::Trim, &job.sizes.trim)?;
         let (place, note) = grid.place(thread, [&reads, &writes, &trims], &mut random)?;
-        // Sizes of kinds that never come are never asked for.
+        // Sizes of kinds that never occur are not used.
         let unused = || Weighted::always(Size { len_bytes: 0, align_bytes: 0, positions: 0 });
         Ok(Self {
             random,
@@ -145,15 +142,15 @@ impl Generator {
         Next { kind, offset_bytes: self.place.next(kind, size, &mut self.random), len_bytes: size.len_bytes, hint: 0 }
     }
 
-    /// What is done otherwise than the job says, for the user's eyes.
+    /// How the I/Os differ from what the job says, for the user.
     #[must_use]
     pub fn note(&self) -> Option<&'static str> {
         self.note
     }
 }
 
-/// The seed of one part of a job, far from those of the others: the finaliser of MurmurHash3 (64 bit, public domain)
-/// twice, as neighbouring seeds must not give [`Random`] overlapping states.
+/// The seed of one part of a job, far from those of the others: the 64-bit finaliser of MurmurHash3 (public domain), applied twice, because
+/// neighbouring seeds must not give [`Random`] overlapping states.
 fn mix_seed(seed: u64, part: u64) -> u64 {
     let mix = |mut x: u64| {
         x ^= x >> 33;
@@ -181,7 +178,7 @@ fn flushes(job: &Job) -> Result<(OpKind, u64), PatternError> {
     }
 }
 
-/// A job on a region.
+/// Computes sizes, blocks and shares of a job on its region.
 struct Grid<'a> {
     job: &'a Job,
     region: Range<u64>,
@@ -193,7 +190,7 @@ impl Grid<'_> {
         self.region.end - self.region.start
     }
 
-    /// The sizes of a kind; `None` where the job has no such I/Os.
+    /// The sizes of a kind; `None` if the job has no such I/Os.
     fn sizes(&self, kind: OpKind, mix: &SizeMix) -> Result<Option<Weighted<Size>>, PatternError> {
         let same = |other| other == kind || (kind == OpKind::Write && other == OpKind::WriteFua);
         if !self.kinds.values().any(same) {
@@ -230,7 +227,7 @@ impl Grid<'_> {
         PatternError::TooSmall { place, have_bytes, kind, need_bytes }
     }
 
-    /// The way of a thread; `sizes` are those of reads, writes and trims.
+    /// The positions of a thread; `sizes` are those of reads, writes and trims.
     fn place(
         &self,
         thread: u32,
@@ -243,7 +240,7 @@ impl Grid<'_> {
         let Pattern::ByKind(patterns) = &self.job.pattern else {
             return self.way(&self.job.pattern, thread, &of(&sizes), random);
         };
-        // A kind that never comes has no place to be.
+        // A kind that never occurs needs no position.
         let never = || Place::Random { begin_bytes: self.region.start };
         let mut places = [never(), never(), never()];
         let mut first_note = None;
@@ -257,7 +254,7 @@ impl Grid<'_> {
         Ok((Place::ByKind(Box::new(places)), first_note))
     }
 
-    /// The way of a thread by one pattern.
+    /// The positions of a thread for one pattern.
     fn way(
         &self,
         pattern: &Pattern,
@@ -267,14 +264,14 @@ impl Grid<'_> {
     ) -> Result<(Place, Option<&'static str>), PatternError> {
         let Range { start, end } = self.region;
         let lens = || sizes.iter().map(|size| u64::from(size.len_bytes));
-        // A job of flushes alone has no sizes; its place is never asked for.
+        // A job with only flushes has no sizes, and its position is not used.
         let smallest = lens().min().unwrap_or(1);
         let largest = lens().max().unwrap_or(1).min(self.region_bytes().max(1));
         let block_bytes = match *pattern {
             Pattern::Zones { align_bytes, .. } if align_bytes > 0 => align_bytes,
             _ => smallest,
         };
-        // At the last block the largest I/O still fits.
+        // The largest I/O must still fit at the last block.
         let blocks = (self.region_bytes().max(1) - largest) / block_bytes + 1;
         let mut scatter = Random::new(mix_seed(self.job.seed, SCATTER));
         let shape = match pattern {
@@ -312,7 +309,7 @@ impl Grid<'_> {
         Ok((Place::Blocks { begin_bytes: start, block_bytes, shape: Box::new(shape) }, None))
     }
 
-    /// The share of a thread: a multiple of the largest I/O, and for the last thread all that is left.
+    /// The share of a thread: a multiple of the largest I/O; the last thread also gets the rest.
     fn share(&self, thread: u32, largest: u64) -> Result<Walk, PatternError> {
         let each = self.region_bytes() / u64::from(self.job.threads) / largest * largest;
         if each == 0 {

@@ -1,12 +1,12 @@
-//! A fixed permutation of the numbers below n, without a table.
+//! A fixed permutation of the numbers below n, computed without a table.
 //!
-//! A Feistel network (Luby and Rackoff 1988) whose low half is a power of two and whose high half is just large enough,
-//! walked along its cycle until it is back inside (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA
-//! 2002), which is rarely more than one step. Not for secrets: its rounds are cheap.
+//! A Feistel network (Luby and Rackoff 1988) whose low half is a power of two and whose high half is just large enough. A result outside
+//! the range is permuted again until it is inside (cycle walking; Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002),
+//! which rarely takes more than one step. Not suitable for secrets: its rounds are cheap.
 
 use forebay_block::Random;
 
-/// Pairs of rounds. Four rounds of a good function already pass for random; these are simple, so there are more.
+/// Pairs of rounds. Four rounds of a good function already look random; these are simple, so there are more.
 const ROUND_PAIRS: usize = 3;
 
 /// A permutation of 0..n, n up to 2^63.
@@ -16,7 +16,7 @@ pub(super) struct Permutation {
     keys: [[u64; 2]; ROUND_PAIRS],
     low_bits: u32,
     low_mask: u64,
-    /// Values of the high half, below 2^32.
+    /// Number of values of the high half, below 2^32.
     highs: u64,
 }
 
@@ -36,11 +36,11 @@ impl Permutation {
         *self = Self::new(self.size, random);
     }
 
-    /// Where `index` goes; `index` must be below the size.
+    /// The image of `index`, which must be below the size.
     pub(super) fn apply(&self, index: u64) -> u64 {
         debug_assert!(index < self.size);
-        // The domain is larger than the size by less than one low half. The cycle through `index` comes back to it at the
-        // latest, so the walk always ends.
+        // The domain is larger than the size by less than one low half. The cycle through `index` returns to it at the latest, so the loop
+        // always ends.
         let mut x = self.network(index);
         while x >= self.size {
             x = self.network(x);
@@ -53,7 +53,7 @@ impl Permutation {
         let mut high = x >> self.low_bits;
         for [to_low, to_high] in self.keys {
             low ^= round(high, to_low) & self.low_mask;
-            // Addition modulo the number of high halves, by multiplication and a conditional subtraction.
+            // Addition modulo the number of high values, by multiplication and conditional subtraction.
             high += (round(low, to_high) * self.highs) >> 32;
             high = if high >= self.highs { high - self.highs } else { high };
         }
@@ -63,8 +63,8 @@ impl Permutation {
 
 #[inline]
 fn round(half: u64, key: u64) -> u64 {
-    // The odd constant is 2^64 over the golden ratio. A half has at most 32 bits, and the bits from 32 on of the product
-    // depend on all of them.
+    // The odd constant is 2^64 divided by the golden ratio. A half has at most 32 bits, and the bits from 32 on of the product depend on
+    // all of them.
     (half ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 

@@ -1,40 +1,40 @@
-//! Where the next I/O goes.
+//! Computes the offset of the next I/O.
 
 use super::shapes::Shape;
 use forebay_block::{OpKind, Random};
 
-/// One size of I/O, and where it may lie.
+/// One size of I/O, and its possible offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len_bytes: u32,
-    /// Multiple that random offsets have.
+    /// Alignment of random offsets.
     pub(super) align_bytes: u64,
-    /// Random offsets that there are.
+    /// Number of possible random offsets.
     pub(super) positions: u64,
 }
 
-/// The way through the region. Positions are bytes on the target.
+/// How offsets in the region are chosen. Positions are bytes on the target.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// Equally likely multiples of the size's alignment behind `begin_bytes`.
+    /// Random multiples of the size's alignment from `begin_bytes` on, equally likely.
     Random { begin_bytes: u64 },
-    /// One behind the other, or with a stride.
+    /// One after the other, or with a stride.
     Walk(Walk),
-    /// Of 100 I/Os so many random, the others behind the one before.
+    /// A share of random offsets; each other I/O follows the one before.
     Mixed { walk: Walk, random_percent: u64 },
-    /// Blocks that are not equally likely.
+    /// Blocks with different probabilities.
     Blocks { begin_bytes: u64, block_bytes: u64, shape: Box<Shape> },
-    /// Reads, writes and trims each on a way of their own.
+    /// Reads, writes and trims each with their own.
     ByKind(Box<[Place; 3]>),
 }
 
-/// Steps through begin..end, round and round.
+/// Steps through begin..end, again and again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk {
     begin_bytes: u64,
     end_bytes: u64,
-    /// Where the next I/O begins if it fits there; [`AROUND`] where it goes round.
+    /// Position of the next I/O if it fits there; [`AROUND`] if the walk must begin again.
     position: u64,
     step: Step,
 }
@@ -43,22 +43,22 @@ pub(super) struct Walk {
 enum Step {
     /// To the end of the I/O.
     Length,
-    /// So many bytes further.
+    /// This number of bytes forwards.
     Forward(u64),
-    /// So many bytes back.
+    /// This number of bytes backwards.
     Backward(u64),
 }
 
-/// No I/O fits here, so the walk goes round.
+/// No I/O fits at this position, so the walk begins again.
 const AROUND: u64 = u64::MAX;
 
 impl Walk {
-    /// One I/O behind the other.
+    /// One I/O after the other.
     pub(super) fn sequential(begin_bytes: u64, end_bytes: u64) -> Self {
         Self { begin_bytes, end_bytes, position: begin_bytes, step: Step::Length }
     }
 
-    /// Begins `stride_bytes` apart; backwards from the last position on where that is negative.
+    /// I/Os begin `stride_bytes` apart; if negative, backwards from the last position.
     pub(super) fn strided(begin_bytes: u64, end_bytes: u64, stride_bytes: i64) -> Self {
         let distance = stride_bytes.unsigned_abs();
         if stride_bytes < 0 {
@@ -83,7 +83,7 @@ impl Walk {
         at
     }
 
-    /// Where a new round begins: backwards at the last multiple of the length. The division is once a round.
+    /// Where a new walk begins; backwards, at the last multiple of the length. The division is only made once per walk.
     #[cold]
     fn restart(&self, len_bytes: u64) -> u64 {
         match self.step {
@@ -95,7 +95,7 @@ impl Walk {
         }
     }
 
-    /// The I/O before was elsewhere, and ended here.
+    /// The I/O before was at another position, and ended at `end_bytes`.
     #[inline]
     fn jump(&mut self, end_bytes: u64) {
         self.position = end_bytes;
@@ -103,7 +103,7 @@ impl Walk {
 }
 
 impl Place {
-    /// The offset of the next I/O, which is of this kind and size.
+    /// The offset of the next I/O, of this kind and size.
     #[inline]
     pub(super) fn next(&mut self, kind: OpKind, size: Size, random: &mut Random) -> u64 {
         match self {
@@ -124,7 +124,7 @@ impl Place {
         }
     }
 
-    /// A call of its own: the common patterns are inlined into the hot loop without it.
+    /// Not inlined: the common patterns stay small in the hot loop.
     #[inline(never)]
     fn next_of(places: &mut [Self; 3], kind: OpKind, size: Size, random: &mut Random) -> u64 {
         let [reads, writes, trims] = places;

@@ -1,4 +1,4 @@
-//! Which block of the region comes next, where not all are equally likely.
+//! Chooses the next block of the region where blocks have different probabilities.
 
 use super::elementary::{exp, ln};
 use super::error::PatternError;
@@ -7,11 +7,11 @@ use super::zipf::{THETA_MAX, YcsbZipf, Zipf};
 use crate::job::model::Zone;
 use forebay_block::Random;
 
-/// Blocks that a floating-point distribution can tell apart: a double has 53 bits, three are left for rounding.
+/// Most blocks that a floating-point distribution can distinguish: a double has 53 bits, of which three are left for rounding.
 const FLOAT_BLOCKS_MAX: u64 = 1 << 50;
-/// Zones at most. fio allows 256 (`ZONESPLIT_MAX`, thread_options.h).
+/// Most zones. fio allows 256 (`ZONESPLIT_MAX`, thread_options.h).
 const ZONES_MAX: usize = 256;
-/// Shares that sum to 100 with less than this error are taken as 100 percent.
+/// Shares that sum to 100 percent within this error are taken as 100.
 const PERCENT_SLACK: f64 = 1e-6;
 
 /// A distribution over blocks 0..n.
@@ -19,29 +19,29 @@ const PERCENT_SLACK: f64 = 1e-6;
 pub(super) enum Shape {
     /// Ranks by Zipf's law, scattered.
     Zipf { zipf: Zipf, scatter: Permutation },
-    /// YCSB's.
+    /// YCSB's scrambled Zipfian.
     Ycsb(YcsbZipf),
     /// Ranks n * U^power, scattered.
     Pareto { power: f64, blocks: u64, scatter: Permutation },
-    /// Around the middle; scattered where there is a permutation.
+    /// Normal around the middle; scattered if there is a permutation.
     Normal { deviation: f64, blocks: u64, scatter: Option<Permutation> },
-    /// Hot spots.
+    /// Zones with their own shares of the I/Os.
     Zones(Box<[Spot]>),
-    /// Each once, then again in another order.
+    /// Each block once, then again in another order.
     Shuffled { next: u64, blocks: u64, order: Permutation },
 }
 
-/// A zone in blocks.
+/// A zone, in blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// 2^64 times the share of the I/Os up to and with this zone; the last one takes what is left.
+    /// 2^64 times the share of the I/Os up to and including this zone; the last zone takes the rest.
     below: u64,
     first: u64,
     blocks: u64,
 }
 
 impl Shape {
-    /// `scatter` is the same for all threads, so that they agree on what is popular.
+    /// Zipf's law over blocks. `scatter` must be the same for all threads, so that they agree on the popular blocks.
     pub(super) fn zipf(blocks: u64, theta: f64, scatter: &mut Random) -> Result<Self, PatternError> {
         if !(theta > 0.0 && theta <= THETA_MAX) {
             let allowed = "above 0 and at most 100";
@@ -55,8 +55,8 @@ impl Shape {
         Self::Ycsb(YcsbZipf::new(blocks))
     }
 
-    /// fio's `pareto_init` (lib/zipf.c): the exponent is ln h / ln(1-h), so that the share 1-h of the accesses falls on
-    /// the share h of the blocks, and h of them on the rest, and so on within.
+    /// fio's `pareto_init` (lib/zipf.c): the exponent is ln h / ln(1-h), so that the share 1-h of the accesses goes to the share h of the
+    /// blocks and the share h to the rest, and so on recursively.
     pub(super) fn pareto(blocks: u64, h: f64, scatter: &mut Random) -> Result<Self, PatternError> {
         if !(h > 0.0 && h < 1.0) {
             return Err(PatternError::Parameter { name: "pareto's h", value: h, allowed: "between 0 and 1" });
@@ -65,7 +65,7 @@ impl Shape {
         Ok(Self::Pareto { power: ln(h) / ln(1.0 - h), blocks, scatter: Permutation::new(blocks, scatter) })
     }
 
-    /// Scattered over the region where there is a `scatter`.
+    /// A normal distribution; scattered over the region if there is a `scatter`.
     pub(super) fn normal(
         blocks: u64,
         deviation_percent: f64,
@@ -106,7 +106,7 @@ impl Shape {
                 if end == first {
                     return Err(PatternError::EmptyZone { zone, access_percent, block_bytes });
                 }
-                // Saturates at the top, where the last zone is taken in any case.
+                // The cast saturates at the top; there the last zone is chosen anyway.
                 let below = (access_sum / 100.0 * 18_446_744_073_709_551_616.0) as u64;
                 ready.push(Spot { below, first, blocks: end - first });
             }
@@ -119,7 +119,7 @@ impl Shape {
         Self::Shuffled { next: 0, blocks, order: Permutation::new(blocks, random) }
     }
 
-    /// The next block. A call of its own: the common patterns are inlined into the hot loop without all this.
+    /// The next block. Not inlined: the common patterns stay small in the hot loop.
     #[inline(never)]
     pub(super) fn block(&mut self, random: &mut Random) -> u64 {
         match self {
@@ -161,11 +161,11 @@ fn check_blocks(blocks: u64) -> Result<(), PatternError> {
     Ok(())
 }
 
-/// A normal number around the middle by Marsaglia's polar method (Knuth, TAOCP 2, 3.4.1 P); drawn again where it falls
-/// outside.
+/// A normally distributed block around the middle, by Marsaglia's polar method (Knuth, TAOCP 2, 3.4.1 P). A draw that falls outside is
+/// repeated.
 fn normal_block(deviation: f64, blocks: u64, random: &mut Random) -> u64 {
-    // A try succeeds with a chance above 0.785 * 0.38 (the deviation is at most the region): that 200 fail does not
-    // happen, and the middle is then the likeliest block.
+    // A try succeeds with a chance above 0.785 * 0.38 (the deviation is at most the region), so 200 failures do not happen; the middle, the
+    // most likely block, is then returned.
     for _ in 0..200 {
         let mut symmetric = || (random.next_u64() >> 11) as f64 * (2.0 / (1_u64 << 53) as f64) - 1.0;
         let (u, v) = (symmetric(), symmetric());
@@ -173,7 +173,7 @@ fn normal_block(deviation: f64, blocks: u64, random: &mut Random) -> u64 {
         if s >= 1.0 || s == 0.0 {
             continue;
         }
-        // The square root is exact to the last bit everywhere (IEEE 754).
+        // IEEE 754 defines the square root to the last bit.
         let at = blocks as f64 / 2.0 + deviation * u * (-2.0 * ln(s) / s).sqrt();
         if at >= 0.0 && at < blocks as f64 {
             return (at as u64).min(blocks - 1);
@@ -242,7 +242,7 @@ mod tests {
         assert!(parameter(&[zone(f64::NAN, 10.0)]));
         let empty = |zones: &[Zone]| matches!(Shape::zones(1000, 1, zones), Err(PatternError::EmptyZone { .. }));
         assert!(empty(&[zone(60.0, 0.01)]));
-        // 40 % of the I/Os are left for a rest that has nothing.
+        // 40 % of the I/Os would go to the rest of the region, which is empty.
         assert!(empty(&[zone(60.0, 100.0)]));
         assert!(Shape::zones(1000, 1, &[zone(100.0, 100.0)]).is_ok());
         assert!(Shape::zones(1000, 1, &[zone(33.3, 50.0), zone(33.3, 25.0), zone(33.4, 25.0)]).is_ok());

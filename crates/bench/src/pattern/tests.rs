@@ -49,8 +49,8 @@ fn all_patterns() -> Vec<(&'static str, Pattern)> {
     ]
 }
 
-/// Offsets of the 4 KiB I/Os that each pattern makes first, thread 1 of 2, seed 42, in 1 GiB. These must never change: where they
-/// have to, [`SEQUENCE`] changes with them.
+/// The first offsets of the 4 KiB I/Os of each pattern: thread 1 of 2, seed 42, 1 GiB. They must never change; if they have to,
+/// [`SEQUENCE`] must change too.
 const GOLDEN: &[(&str, [u64; 8])] = &[
     ("random", [927_469_568, 595_394_560, 555_438_080, 916_148_224, 886_755_328, 443_039_744, 424_456_192, 66_154_496]),
     (
@@ -142,7 +142,7 @@ fn the_same_seed_gives_the_same_and_another_thread_another() {
         let different: HashSet<Vec<u64>> = (0..4).map(of).collect();
         assert_eq!(different.len(), if walks { 1 } else { 4 }, "{name}");
     }
-    // Neighbouring seeds and threads must not share streams, shifted or not.
+    // Neighbouring seeds and threads must not share sequences, shifted or not.
     let job = |seed| Job { seed, threads: 4, ..job(RANDOM) };
     let mut seen = HashSet::new();
     for seed in 0..4 {
@@ -270,7 +270,7 @@ fn shuffled_with_several_sizes_says_that_it_is_random() {
     assert_eq!(one.note(), None);
     let several = Generator::new(&sized(Pattern::Shuffled, &[(4096, 1), (8192, 1)]), (0, MIB), 0).unwrap();
     assert!(several.note().unwrap().contains("one size"));
-    // The sizes of kinds that do not occur do not count.
+    // Sizes of kinds that do not occur do not count.
     let mut job = job(Pattern::Shuffled);
     job.sizes.trim = SizeMix::fixed(MIB as u32);
     let blocks: HashSet<u64> = offsets(&job, 0..MIB, 0, 256).into_iter().collect();
@@ -327,7 +327,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
     ]
 }
 
-/// One for all kinds, or one for each.
+/// One pattern for all kinds, or one for each.
 fn any_patterns() -> impl Strategy<Value = Pattern> {
     let each = [any_pattern(), any_pattern(), any_pattern()].prop_map(|each| Pattern::ByKind(Box::new(each)));
     prop_oneof![3 => any_pattern(), 1 => each]

@@ -1,25 +1,25 @@
-//! Zipf's law, exactly, and YCSB's version of it.
+//! Zipf's law, computed exactly, and YCSB's version of it.
 
 use super::elementary::{exp, exp_m1, ln, ln_1p};
 use forebay_block::Random;
 
-/// Largest exponent: beyond, all but one I/O in 10^30 go to one block.
+/// Largest exponent: beyond it, all but one I/O in 10^30 go to one block.
 pub(super) const THETA_MAX: f64 = 100.0;
 
-/// Exponents nearer to 1 need formulas that do not lose digits there: beyond, a power is off by at most 2^-53 / 1e-4, or
-/// 1e-12 of its value.
+/// Exponents nearer to 1 than this need formulas that do not lose digits there. Beyond, a power is off by at most 2^-53 / 1e-4, 1e-12 of
+/// its value.
 const NEAR_ONE: f64 = 1e-4;
 
-/// Ranks 1..=n with probability proportional to rank^-theta, by rejection-inversion (Hörmann and Derflinger,
-/// "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). Exact up to
-/// the rounding of doubles, whatever n; fewer than 1.3 tries an answer.
+/// Ranks 1..=n with probability proportional to rank^-theta, by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to
+/// generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). Exact up to the rounding of doubles for any n; needs
+/// fewer than 1.3 tries on average.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
     ranks: f64,
     theta: f64,
     one_less_theta: f64,
     reciprocal: f64,
-    /// theta is so far from 1 that the plain formula loses at most four digits.
+    /// Whether theta is far enough from 1 that the plain formula loses at most four digits.
     theta_is_plain: bool,
     /// H(1.5) - h(1) and H(n + 0.5), where h(x) = x^-theta and H is its integral from 1.
     integral_first: f64,
@@ -51,14 +51,14 @@ impl Zipf {
 
     /// A rank from 0, the most popular.
     pub(super) fn rank(&self, random: &mut Random) -> u64 {
-        // Each try is accepted with a chance above 3/4; that a hundred fail does not happen, and rank 0 is then right
-        // more often than any other.
+        // Each try is accepted with a chance above 3/4, so a hundred failures do not happen; rank 0, the most frequent one, is then
+        // returned.
         for _ in 0..100 {
-            // 0 < unit <= 1: at 0 the inverse would lie behind the last rank.
+            // 0 < unit <= 1: at 0 the inverse would lie beyond the last rank.
             let unit = ((random.next_u64() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
             let u = self.integral_last + unit * (self.integral_first - self.integral_last);
             let x = self.inverse(u);
-            // The cast cuts off; x is positive, or rounding has carried it beyond the last rank.
+            // The cast truncates; x is positive, or rounding has moved it beyond the last rank.
             let rank = ((x + 0.5) as i64 as f64).max(1.0).min(self.ranks);
             if rank - x <= self.shortcut || u >= self.integral(rank + 0.5) - exp(-self.theta * ln(rank)) {
                 return rank as u64 - 1;
@@ -78,17 +78,17 @@ impl Zipf {
     #[inline]
     fn inverse(&self, y: f64) -> f64 {
         if self.theta_is_plain {
-            // Rounding may carry the base to 0 where theta is above 1.
+            // Rounding may give a base of 0 if theta is above 1.
             return exp(ln((1.0 + self.one_less_theta * y).max(f64::MIN_POSITIVE)) * self.reciprocal);
         }
-        // Rounding may carry it to -1, where the logarithm ends.
+        // Rounding may give -1, where the logarithm is not defined.
         let scaled = (y * self.one_less_theta).max(f64::EPSILON - 1.0);
         if scaled == 0.0 { exp(y) } else { exp(ln_1p(scaled) / scaled * y) }
     }
 }
 
-/// YCSB's ScrambledZipfianGenerator, its quirk included (design notes, "Workload generators"): items are drawn among
-/// n = 10^16 with the zeta of 10^10, then hashed, and the hash taken modulo the blocks. The top key gets 3.78 %.
+/// YCSB's ScrambledZipfianGenerator with its quirk (design notes, "Workload generators"): items are drawn among n = 10^16 with the zeta of
+/// 10^10, then hashed, and the hash is taken modulo the number of blocks. The top key gets 3.78 %.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct YcsbZipf {
     blocks: u64,
@@ -98,7 +98,7 @@ pub(super) struct YcsbZipf {
 const YCSB_ZETA: f64 = 26.469_028_201_783_02;
 /// 0.5^0.99.
 const YCSB_HALF_POWER: f64 = 0.503_477_775_028_359_4;
-/// Items.
+/// Number of items.
 const YCSB_ITEMS: f64 = 1e16;
 /// (1 - (2/n)^0.01) / (1 - zeta(2)/zeta(n)).
 const YCSB_ETA: f64 = 0.321_625_756_354_784_13;
@@ -108,7 +108,7 @@ impl YcsbZipf {
         Self { blocks: blocks.max(1) }
     }
 
-    /// A block. The one division here is YCSB's own modulo, kept so that its keys come out.
+    /// A block. The only division is YCSB's own modulo, kept so that the keys are the same.
     pub(super) fn block(self, random: &mut Random) -> u64 {
         let unit = (random.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64);
         fnv64(Self::item(unit)) % self.blocks
@@ -122,7 +122,7 @@ impl YcsbZipf {
         if scaled < 1.0 + YCSB_HALF_POWER {
             return 1;
         }
-        // The 100th power by squaring, in a fixed order, so that its bits are the same everywhere.
+        // The 100th power by squaring in a fixed order, so that its bits are the same everywhere.
         let x = YCSB_ETA * unit - YCSB_ETA + 1.0;
         let x4 = (x * x) * (x * x);
         let x32 = {
@@ -134,7 +134,7 @@ impl YcsbZipf {
     }
 }
 
-/// FNV-1a over the eight bytes of `value`, and its absolute value as a signed number: YCSB's `Utils.fnvhash64`.
+/// FNV-1a over the eight bytes of `value`, and its absolute value as a signed number, like YCSB's `Utils.fnvhash64`.
 fn fnv64(value: u64) -> u64 {
     let hash = value
         .to_le_bytes()
@@ -147,7 +147,7 @@ fn fnv64(value: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Chi-square of draws against the exact law, ranks beyond the first `heads` in one class.
+    /// Chi-square of draws against the exact law, with all ranks beyond the first `heads` in one class.
     fn chi_square(ranks: u64, theta: f64, heads: usize, draws: u32) -> f64 {
         let zipf = Zipf::new(ranks, theta);
         let mut random = Random::new(17);
@@ -184,13 +184,13 @@ mod tests {
 
     #[test]
     fn a_trillion_ranks_need_no_table() {
-        // theta 1 over n ranks: the share of rank 0 is 1/H(n), H(2^40) = 28.3030.
+        // theta 1 over n ranks: rank 0 has the share 1/H(n), with H(2^40) = 28.3030.
         let zipf = Zipf::new(1 << 40, 1.0);
         let mut random = Random::new(2);
         let draws: Vec<u64> = (0..200_000).map(|_| zipf.rank(&mut random)).collect();
         let share = draws.iter().filter(|&&rank| rank == 0).count() as f64 / 200_000.0;
         assert!((share - 1.0 / 28.303).abs() < 4.0 * (0.0353 * 0.9647_f64 / 200_000.0).sqrt(), "{share}");
-        // Ranks below 2^20 get H(2^20)/H(2^40) = 14.4402/28.3030.
+        // Ranks below 2^20 have the share H(2^20)/H(2^40) = 14.4402/28.3030.
         let half = draws.iter().filter(|&&rank| rank < 1 << 20).count() as f64 / 200_000.0;
         assert!((half - 14.4402 / 28.303).abs() < 0.0045, "{half}");
     }
@@ -216,7 +216,7 @@ mod tests {
         let zeta2 = 1.0 + YCSB_HALF_POWER;
         let eta = (1.0 - (2.0 / YCSB_ITEMS).powf(0.01)) / (1.0 - zeta2 / YCSB_ZETA);
         assert!((YCSB_ETA - eta).abs() < 1e-14, "{eta}");
-        // Math.abs of a Java long whose FNV-1a hash is negative.
+        // Math.abs of a Java long, for a value whose FNV-1a hash is negative.
         assert_eq!(fnv64(0), 0xa8c7_f832_281a_39c5_u64.wrapping_neg());
     }
 
@@ -234,7 +234,7 @@ mod tests {
             second += u32::from(block == keys.1);
         }
         let share = |count: u32| f64::from(count) / f64::from(draws);
-        // Standard deviation 0.03 percent points.
+        // The standard deviation is 0.03 percentage points.
         assert!((share(first) - 0.0378).abs() < 0.0012, "{}", share(first));
         assert!((share(second) - YCSB_HALF_POWER / YCSB_ZETA).abs() < 0.0009, "{}", share(second));
     }

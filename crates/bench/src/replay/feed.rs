@@ -1,47 +1,47 @@
-//! The I/Os of a trace on their way to the workers: a thread reads ahead, the workers take one each, in order.
+//! Passes the I/Os of a trace to the workers: a thread reads ahead, and workers take one I/O at a time, in order.
 
 use super::{ReplayIo, Requests, SourceError, TraceSource};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Batches that the reader may be ahead by, of some thousand I/Os each.
+/// Most batches that the reader is ahead; a batch has some thousand I/Os.
 const AHEAD: usize = 8;
 
-/// Why a replay cannot go on.
+/// Why a replay fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The trace cannot be read any further.
     #[error("the trace cannot be read to its end")]
     Source(#[source] SourceError),
-    /// The system gives no more threads.
+    /// The system provides no more threads.
     #[error("cannot start the thread that reads the trace")]
     Thread(#[source] std::io::Error),
 }
 
-/// What is said of the next I/O.
+/// The answer to a worker that asks for the next I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Here it is.
+    /// The next I/O.
     Io(ReplayIo),
     /// The reader lags.
     NotYet,
-    /// There are no more.
+    /// The trace has no more I/Os.
     Over,
 }
 
 struct Ahead {
-    /// From the reader; none once all has been taken, or the feed was closed.
+    /// Batches from the reader; `None` once all were taken, or the feed was closed.
     from: Option<Receiver<Vec<ReplayIo>>>,
     batch: Vec<ReplayIo>,
-    /// Where in the batch the next I/O stands.
+    /// Index of the next I/O in the batch.
     at: usize,
 }
 
-/// The thread that reads ahead, and how it ends.
+/// The thread that reads ahead, with its result.
 type Reader = JoinHandle<Result<(), SourceError>>;
 
-/// Hands out I/Os in the order of their times, to whoever asks. Clones share them.
+/// Passes on I/Os in the order of their times, to whoever asks. Clones share the I/Os.
 #[derive(Clone)]
 pub struct Feed {
     ahead: Arc<Mutex<Ahead>>,
@@ -55,15 +55,15 @@ impl std::fmt::Debug for Feed {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A worker that died leaves whole data: it only counts on.
+    // A worker that panicked leaves consistent data, since it only advances an index.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Feed {
-    /// Begins to read.
+    /// Starts the reading thread.
     ///
     /// # Errors
-    /// [`ReplayError::Thread`].
+    /// [`ReplayError::Thread`] if the thread cannot be started.
     pub fn new<S: TraceSource + 'static>(requests: Requests<S>) -> Result<Self, ReplayError> {
         let (to, from) = sync_channel(AHEAD);
         let body = move || read_ahead(requests, &to);
@@ -72,12 +72,12 @@ impl Feed {
         Ok(Self { ahead: Arc::new(Mutex::new(ahead)), reader: Arc::new(Mutex::new(Some(reader))) })
     }
 
-    /// Waits until the first I/Os are there: the load begins with them.
+    /// Waits until the first I/Os have been read, since the load begins with them.
     pub(crate) fn prime(&self) {
         lock(&self.ahead).fill(true);
     }
 
-    /// The next I/O. A patient caller waits for the reader.
+    /// Takes the next I/O. If `is_patient`, waits for the reader.
     pub(super) fn take(&self, is_patient: bool) -> Answer {
         let mut ahead = lock(&self.ahead);
         if ahead.at == ahead.batch.len() {
@@ -93,7 +93,7 @@ impl Feed {
         }
     }
 
-    /// Takes those wanted before a time of the replay that were read already; how many.
+    /// Takes the I/Os due before `end_ns` that were already read, and returns their number.
     pub(super) fn take_until(&self, end_ns: u64) -> u64 {
         let mut count = 0;
         while let Answer::Io(io) = self.take(false) {
@@ -105,10 +105,10 @@ impl Feed {
         count
     }
 
-    /// Ends reading; nothing more is handed out.
+    /// Ends reading; no more I/Os are passed on.
     ///
     /// # Errors
-    /// [`ReplayError::Source`] where reading had failed.
+    /// [`ReplayError::Source`] if reading had failed.
     pub fn close(&self) -> Result<(), ReplayError> {
         {
             let mut ahead = lock(&self.ahead);
@@ -124,7 +124,7 @@ impl Feed {
 }
 
 impl Ahead {
-    /// Gets the next batch where this one is used up.
+    /// Gets the next batch once this one is used up.
     fn fill(&mut self, is_patient: bool) {
         while self.at == self.batch.len() {
             let Some(from) = &self.from else { return };
@@ -138,7 +138,7 @@ impl Ahead {
     }
 }
 
-/// Reads until the end, or until nobody wants more.
+/// Reads until the trace ends, or nobody wants more.
 fn read_ahead<S: TraceSource>(mut requests: Requests<S>, to: &SyncSender<Vec<ReplayIo>>) -> Result<(), SourceError> {
     loop {
         let mut batch = Vec::new();

@@ -1,9 +1,9 @@
-//! Replaying a trace: requests that were recorded elsewhere become the I/Os of a job.
+//! Replaying a trace: recorded requests become the I/Os of a job.
 //!
-//! A [`TraceSource`] gives requests as they were recorded. [`Requests`] puts them in the order of their times, takes
-//! those of a window, and fits them to a target: rounded to its blocks, wrapped around its end, split where they are longer
-//! than a buffer. It runs twice over one trace: [`survey`] tells beforehand what will come, and whether it fits; then a
-//! [`Feed`] reads ahead in a thread of its own, and the workers of a job take I/Os from it, each the next.
+//! A [`TraceSource`] provides requests as they were recorded. [`Requests`] sorts them by time, selects those of a window, and fits them to
+//! a target: rounded to its blocks, wrapped around its end, split if longer than a buffer. A trace is read twice: [`survey`] finds out
+//! beforehand what will come and whether it fits; then a [`Feed`] reads ahead in its own thread, and the workers of a job take one I/O
+//! after the other from it.
 
 mod counts;
 mod feed;

@@ -1,51 +1,51 @@
-//! From recorded requests to I/Os that fit a target: sorted, selected, rounded, wrapped, split.
+//! Converts recorded requests to I/Os that fit a target: sorted, selected, rounded, wrapped, split.
 
 use super::counts::extend;
 use super::{Counts, Recorded, ReplayIo, SourceError, TraceSource};
 use forebay_block::OpKind;
 
-/// Requests that are held back so that those behind them with earlier times find their place.
+/// Requests that are held back, so that later ones in the trace with earlier times can be sorted in.
 const HELD_BACK: usize = 4096;
-/// Longest request that is replayed, in bytes; more is no request but damage. It bounds the I/Os that one becomes.
+/// Longest request that is replayed, in bytes; a longer one is an error in the trace. This bounds the number of I/Os from one request.
 pub const REQUEST_MAX_BYTES: u64 = 4 << 30;
-/// Longest trim, in bytes; longer ones are split. A pool takes 64 MiB at once.
+/// Longest trim in bytes; longer ones are split. A pool accepts 64 MiB at once.
 const TRIM_MAX_BYTES: u32 = 32 << 20;
-/// I/Os that are made at a time, about.
+/// Approximate number of I/Os made at a time.
 const BATCH_IOS: usize = 8192;
-/// The latest time of an I/O: later ones stand for "never" elsewhere.
+/// Latest time of an I/O in nanoseconds; later values mean "never" elsewhere.
 const LATEST_NS: u64 = u64::MAX / 2;
 
-/// Which requests of a trace are taken, and how fast they come.
+/// Which requests of a trace are replayed, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
-    /// Those issued from this time of the trace on, in nanoseconds. The replay begins there; without it, with the first
+    /// Only requests issued from this time of the trace on, in nanoseconds. The replay begins at this time; without it, with the first
     /// request.
     pub from_ns: Option<u64>,
-    /// Those issued before this time.
+    /// Only requests issued before this time, in nanoseconds.
     pub to_ns: Option<u64>,
-    /// At most so many.
+    /// Most requests.
     pub limit: u64,
-    /// Recorded time divided by this is the replay's. Above 0.
+    /// Divisor of recorded times; above 0.
     pub scale: f64,
 }
 
 impl Default for Selection {
-    /// All, as fast as recorded.
+    /// All requests, as fast as recorded.
     fn default() -> Self {
         Self { from_ns: None, to_ns: None, limit: u64::MAX, scale: 1.0 }
     }
 }
 
-/// What requests are fitted to.
+/// The target that requests are fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
     /// Size of the target in bytes.
     pub target_bytes: u64,
-    /// Its logical block, at least 1.
+    /// Logical block of the target in bytes, at least 1.
     pub block_bytes: u32,
     /// Longest I/O that transfers data, in bytes.
     pub piece_bytes: u32,
-    /// Offsets beyond the target's end begin again at its begin.
+    /// Whether offsets beyond the target's end continue at its beginning.
     pub wrap: bool,
 }
 
@@ -54,41 +54,41 @@ impl Fit {
         u64::from(self.block_bytes.max(1))
     }
 
-    /// The part of the target that whole blocks reach.
+    /// Size of the target in whole blocks, in bytes.
     fn size_bytes(&self) -> u64 {
         self.target_bytes - self.target_bytes % self.block()
     }
 
-    /// Longest I/O of a kind: whole blocks, at least one.
+    /// Longest I/O of a kind in bytes: whole blocks, at least one.
     fn longest(&self, kind: OpKind) -> u64 {
         let longest = u64::from(if kind.has_data() { self.piece_bytes } else { TRIM_MAX_BYTES });
         (longest - longest % self.block()).max(self.block())
     }
 }
 
-/// The I/Os of a trace, in batches.
+/// Provides the I/Os of a trace in batches.
 pub struct Requests<S> {
     source: S,
     selection: Selection,
     fit: Fit,
     counts: Counts,
-    /// Read and not yet handed on, in the order of their times.
+    /// Requests read and not yet passed on, in order of time.
     held: Vec<Recorded>,
-    /// So many of them are before all that will be read.
+    /// Number of held requests that come before all that are still to be read.
     ready: usize,
-    /// The source has more.
+    /// Whether the source has more requests.
     has_more: bool,
-    /// Latest time read.
+    /// Latest time read so far.
     newest_ns: u64,
-    /// Time of the last request handed on.
+    /// Time of the last request passed on.
     last_ns: u64,
-    /// Time of the trace at which the replay begins, once known.
+    /// The trace's time at which the replay begins, once it is known.
     origin_ns: Option<u64>,
     is_over: bool,
 }
 
 impl<S: TraceSource> Requests<S> {
-    /// Reads `source`.
+    /// Reads requests from `source`.
     #[must_use]
     pub fn new(source: S, selection: Selection, fit: Fit) -> Self {
         Self {
@@ -106,16 +106,16 @@ impl<S: TraceSource> Requests<S> {
         }
     }
 
-    /// What became of the requests read up to now.
+    /// Counts of the requests read so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Appends the next I/Os, some thousand or none; `false` at the end.
+    /// Appends the next I/Os, up to some thousand, possibly none; `false` at the end.
     ///
     /// # Errors
-    /// What makes the rest of the trace unreadable.
+    /// The reason why the rest of the trace cannot be read.
     pub fn read(&mut self, into: &mut Vec<ReplayIo>) -> Result<bool, SourceError> {
         if self.is_over {
             return Ok(false);
@@ -136,7 +136,7 @@ impl<S: TraceSource> Requests<S> {
         Ok(!self.is_over)
     }
 
-    /// Reads on, and sorts what is held.
+    /// Reads more requests, and sorts those that are held.
     fn hold_more(&mut self) -> Result<(), SourceError> {
         let known = self.held.len();
         self.has_more = self.source.read(&mut self.held)?;
@@ -147,7 +147,7 @@ impl<S: TraceSource> Requests<S> {
             extend(&mut self.counts.read_span, request.at_ns);
         }
         if !self.held.is_sorted_by_key(|request| request.at_ns) {
-            // Stable: requests of one time keep the trace's order.
+            // A stable sort: requests with equal times keep the trace's order.
             self.held.sort_by_key(|request| request.at_ns);
         }
         let held_back = if self.has_more { HELD_BACK } else { 0 };
@@ -155,7 +155,7 @@ impl<S: TraceSource> Requests<S> {
         Ok(())
     }
 
-    /// Takes a request, if it is one that is asked for.
+    /// Converts a request, if it is selected.
     fn take(&mut self, request: Recorded, into: &mut Vec<ReplayIo>) {
         let Selection { from_ns, to_ns, limit, .. } = self.selection;
         let behind = request.at_ns < self.last_ns;
@@ -190,16 +190,16 @@ impl<S: TraceSource> Requests<S> {
         self.fit(at_ns, &request, into);
     }
 
-    /// A time of the trace as one of the replay.
+    /// Converts a time of the trace to one of the replay.
     fn replay_ns(&mut self, at_ns: u64) -> u64 {
         let since_ns = at_ns - *self.origin_ns.get_or_insert(at_ns);
         let scale = self.selection.scale;
-        // Whole nanoseconds stay what they are.
+        // At a scale of 1 nanoseconds are kept exactly.
         let scaled_ns = if scale == 1.0 { since_ns } else { (since_ns as f64 / scale) as u64 };
         scaled_ns.min(LATEST_NS)
     }
 
-    /// Makes I/Os of a request that has a range.
+    /// Makes the I/Os of a request with a range.
     fn fit(&mut self, at_ns: u64, request: &Recorded, into: &mut Vec<ReplayIo>) {
         let (block, size) = (self.fit.block(), self.fit.size_bytes());
         let begin = request.offset_bytes;
@@ -207,7 +207,7 @@ impl<S: TraceSource> Requests<S> {
         let is_first = self.counts.reach_bytes == 0;
         self.counts.lowest_bytes = if is_first { begin } else { self.counts.lowest_bytes.min(begin) };
         self.counts.reach_bytes = self.counts.reach_bytes.max(end);
-        // Outwards: whole blocks are what a device can do.
+        // Extended on both sides, since a device can only transfer whole blocks.
         let from = begin - begin % block;
         let mut to = end.checked_next_multiple_of(block).unwrap_or(end - end % block);
         let is_rounded = (from, to) != (begin, end);
@@ -217,7 +217,7 @@ impl<S: TraceSource> Requests<S> {
                 return;
             }
             self.counts.wrapped += 1;
-            // All of the target once, whatever is longer than it.
+            // A request longer than the target covers the target once.
             to = to.min(from.saturating_add(size));
         }
         self.counts.rounded += u64::from(is_rounded);
@@ -229,7 +229,7 @@ impl<S: TraceSource> Requests<S> {
         while at < to {
             let offset_bytes = at % size;
             let len = (to - at).min(self.fit.longest(request.kind)).min(size - offset_bytes);
-            // No longer than a piece, which is 32 bits long.
+            // The length is at most that of a piece, so it fits 32 bits.
             let Recorded { kind, hint, .. } = *request;
             self.push(into, ReplayIo { at_ns, offset_bytes, len_bytes: len as u32, kind, hint });
             at += len;

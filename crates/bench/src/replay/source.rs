@@ -1,35 +1,35 @@
-//! Requests as a trace gives them, and what becomes of them.
+//! Requests as a trace provides them, and the I/Os made from them.
 
 use forebay_block::OpKind;
 
-/// Why a trace cannot be read any further.
+/// The reason why a trace cannot be read any further.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request as it was recorded.
+/// A recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// When it was issued, in nanoseconds since the trace's own zero.
     pub at_ns: u64,
-    /// What it does.
+    /// The kind of I/O.
     pub kind: OpKind,
-    /// First byte.
+    /// Byte offset.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for flushes.
     pub len_bytes: u64,
-    /// A flush goes before it.
+    /// Whether a flush comes before it.
     pub flush_before: bool,
-    /// What was recorded has no kind of its own here, and this one stands for it.
+    /// Whether the recorded kind does not exist here, and `kind` replaces it.
     pub is_stand_in: bool,
-    /// What else is known of it, as [`forebay_block::Io::hint`].
+    /// Other information about the request, as in [`forebay_block::Io::hint`].
     pub hint: u32,
 }
 
-/// A trace being read.
+/// A trace that is being read.
 pub trait TraceSource: Send {
-    /// Appends the next requests, some thousand; `false` at the end. Times may go back a little.
+    /// Appends the next requests, some thousand; `false` at the end. Times may go back slightly.
     ///
     /// # Errors
-    /// What makes the rest unreadable.
+    /// The reason why the rest cannot be read.
     fn read(&mut self, into: &mut Vec<Recorded>) -> Result<bool, SourceError>;
 }
 
@@ -39,17 +39,17 @@ impl<S: TraceSource + ?Sized> TraceSource for &mut S {
     }
 }
 
-/// An I/O to be made.
+/// An I/O of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayIo {
-    /// When, in nanoseconds since the replay's begin, in the order of which I/Os come.
+    /// When it is due, in nanoseconds since the replay began; I/Os come in this order.
     pub at_ns: u64,
-    /// Byte on the target; 0 for flushes.
+    /// Byte offset on the target; 0 for flushes.
     pub offset_bytes: u64,
-    /// Bytes; 0 for flushes.
+    /// Length in bytes; 0 for flushes.
     pub len_bytes: u32,
-    /// What it does.
+    /// The kind of I/O.
     pub kind: OpKind,
-    /// What else is known of it, as [`forebay_block::Io::hint`].
+    /// Other information about the request, as in [`forebay_block::Io::hint`].
     pub hint: u32,
 }

@@ -1,10 +1,10 @@
-//! Requests on their way to I/Os: order, window, speed, fitting.
+//! Conversion of requests to I/Os: order, window, speed, fitting.
 
 use super::*;
 use forebay_block::OpKind;
 use proptest::prelude::*;
 
-/// A trace in memory, some requests at a time.
+/// A trace in memory, which returns some requests at a time.
 struct Memory {
     requests: Vec<Recorded>,
     each: usize,
@@ -64,7 +64,7 @@ fn a_replay_begins_with_its_first_request_or_with_its_window() {
     let (ios, counts) = all(&trace, window, FIT);
     assert_eq!(times(&ios), [50, 150, 250]);
     assert_eq!((counts.before_window, counts.requests, counts.read), (2, 3, 10));
-    // Both ends: the begin belongs to it, the end does not.
+    // The beginning belongs to the window, its end does not.
     let window = Selection { from_ns: Some(7_100), to_ns: Some(7_200), ..Selection::default() };
     assert_eq!(times(&all(&trace, window, FIT).0), [0]);
     let none = Selection { from_ns: Some(9_000), ..Selection::default() };
@@ -80,7 +80,7 @@ fn scale_divides_time_and_limit_counts_requests() {
     assert_eq!((counts.requests, counts.split, counts.all_ios()), (3, 3, 12));
     let slower = Selection { scale: 0.25, ..Selection::default() };
     assert_eq!(all(&trace, slower, FIT).0.last().unwrap().at_ns, 36_000);
-    // A time that no clock reaches is late, not never, and not soon.
+    // A time that no clock reaches is late, but neither "never" nor soon.
     let absurd = [read(0, 0, 512), read(u64::MAX, 0, 512)];
     let (ios, _) = all(&absurd, Selection { scale: 1e-6, ..Selection::default() }, FIT);
     assert_eq!(times(&ios), [0, u64::MAX / 2]);
@@ -91,10 +91,10 @@ fn times_that_go_back_are_sorted_as_far_as_that_goes() {
     let trace = [read(30, 3, 1), read(10, 1, 1), read(20, 2, 1), read(20, 0, 1)];
     let bytes = Fit { block_bytes: 1, ..FIT };
     let (ios, counts) = all(&trace, Selection::default(), bytes);
-    // Those of one time stay in the order of the trace.
+    // Requests with equal times keep the trace's order.
     assert_eq!(places(&ios), [(1, 1), (2, 1), (0, 1), (3, 1)]);
     assert_eq!((times(&ios), counts.out_of_order, counts.unsorted), (vec![0, 10, 10, 20], 3, 0));
-    // One that comes some ten thousand requests too late comes at once, and is reported.
+    // A request that comes some ten thousand requests too late is issued at once, and counted.
     let mut trace: Vec<Recorded> = (0..20_000).map(|i| read(1_000_000 + i, 512, 512)).collect();
     trace.push(read(5, 0, 512));
     let (ios, counts) = all(&trace, Selection::default(), FIT);
@@ -117,7 +117,7 @@ fn long_requests_are_split_into_whole_blocks() {
     let (ios, counts) = all(&[read(5, 4096, 20_480)], Selection::default(), fit);
     assert_eq!(places(&ios), [(4096, 8192), (12_288, 8192), (20_480, 4096)]);
     assert_eq!((counts.split, counts.longest_bytes), (1, 8192));
-    // Trims have no data: they are cut where a pool would refuse them.
+    // Trims transfer no data; they are split at the limit of a pool.
     let (ios, counts) = all(&[request(0, OpKind::Trim, 0, 80 << 20)], Selection::default(), fit);
     assert_eq!(places(&ios), [(0, 32 << 20), (32 << 20, 32 << 20), (64 << 20, 16 << 20)]);
     assert_eq!((counts.longest_bytes, counts.split), (0, 1));
@@ -134,7 +134,7 @@ fn what_lies_beyond_the_target_is_reported_or_wrapped() {
     let (ios, counts) = all(&trace, Selection::default(), Fit { wrap: true, ..fit });
     assert_eq!(places(&ios), [(0, 4096), (0, 4096), ((1 << 20) - 512, 512), (0, 1024), (0, 512)]);
     assert_eq!((counts.beyond, counts.wrapped, counts.split), (3, 3, 1));
-    // Longer than the target: all of it, once.
+    // Longer than the target: all of the target, once.
     let tiny = Fit { target_bytes: 1024, wrap: true, ..FIT };
     let (ios, _) = all(&[read(0, 512, REQUEST_MAX_BYTES)], Selection::default(), tiny);
     assert_eq!(places(&ios), [(512, 512), (0, 512)]);
@@ -190,14 +190,14 @@ fn a_feed_hands_out_everything_once_and_in_order_and_can_be_closed_early() {
     feed.close().unwrap();
     let feed = Feed::new(Requests::new(memory(&trace), Selection::default(), fit)).unwrap();
     assert!(matches!(feed.take(true), feed::Answer::Io(_)));
-    // Its thread, which waits for somebody to take more, ends.
+    // The reading thread, which waits for somebody to take more, ends.
     feed.close().unwrap();
     assert_eq!(feed.take(true), feed::Answer::Over);
 }
 
 proptest! {
-    /// Every byte of a request that fits is touched exactly once; nothing lies outside the target; no I/O is longer than
-    /// allowed or between two blocks; times do not go back.
+    /// Every byte of a request that fits is touched exactly once; no I/O lies outside the target, is longer than allowed or crosses a
+    /// block's edge; times do not go back.
     #[test]
     fn ios_cover_what_was_recorded(
         recorded in prop::collection::vec((0u64..1000, 0usize..4, 0u64..300_000, 0u64..40_000), 1..40),

@@ -1,22 +1,21 @@
-//! Time, as a value. A run asks for nothing but nanoseconds since some beginning, so that the same loop runs in real and
-//! in virtual time.
+//! Time as a value. A run only uses nanoseconds since some beginning, so that the same loop runs in real and in virtual time.
 
 use std::time::Duration;
 
-/// A clock that never goes back.
+/// A monotonic clock.
 pub trait Clock: Clone + Send + 'static {
     /// Nanoseconds since the clock's beginning.
     fn now_ns(&self) -> u64;
 
-    /// Sleeps for about `ns`. May end early; the caller looks again.
+    /// Sleeps for about `ns`. May return early; the caller checks the time again.
     fn sleep_ns(&self, ns: u64);
 
-    /// Whether somebody moves it by hand: then time stands still while a thread waits for another.
+    /// Whether the clock is advanced explicitly; time then stands still while a thread waits for another.
     fn is_virtual(&self) -> bool {
         false
     }
 
-    /// Works until a time, piece by piece.
+    /// Does pieces of work until a time is reached.
     fn work_until(&self, until_ns: u64, mut piece: impl FnMut()) {
         while self.now_ns() < until_ns {
             piece();
@@ -37,31 +36,31 @@ impl Clock for forebay_block::VirtualClock {
         true
     }
 
-    /// Virtual time does not pass by itself: the work is done at once, and took this long.
+    /// Virtual time does not pass by itself: the work is done once, and the clock is advanced.
     fn work_until(&self, until_ns: u64, mut piece: impl FnMut()) {
         piece();
         self.advance_to(until_ns);
     }
 }
 
-/// The processor's time-stamp counter, scaled to nanoseconds; the operating system's monotonic clock where there is no
-/// steady counter. About 10 ns a reading instead of some 25 of clock_gettime(2).
+/// The processor's time stamp counter, scaled to nanoseconds; the operating system's monotonic clock if there is no steady counter. A
+/// reading takes about 10 ns instead of about 25 with clock_gettime(2).
 #[derive(Clone, Debug)]
 pub struct TscClock {
     clock: quanta::Clock,
     beginning: u64,
-    /// Nanoseconds of a count, in 2^-32: one multiplication scales. Counters run at 1 GHz on x86, at 24 MHz to 1 GHz on
-    /// aarch64.
+    /// Nanoseconds per count in units of 2^-32, so that scaling is one multiplication. Counters run at 1 GHz and more on x86, at 24 MHz to
+    /// 1 GHz on aarch64.
     scale: u64,
 }
 
 impl TscClock {
-    /// A clock that begins now. The first in a process takes some milliseconds to calibrate.
+    /// A clock that begins now. The first one in a process takes some milliseconds to calibrate.
     #[must_use]
     pub fn new() -> Self {
         let clock = quanta::Clock::new();
         let beginning = clock.raw();
-        // 2^52 counts are some weeks: enough digits for the scale, and no overflow on the way.
+        // 2^52 counts are some weeks: enough digits for the scale, and no overflow in between.
         let ns = clock.delta_as_nanos(0, 1 << 52);
         let scale = u64::try_from((u128::from(ns) << 32) >> 52).unwrap_or(u64::MAX);
         Self { clock, beginning, scale }
@@ -97,7 +96,7 @@ mod tests {
         let (begin, system_begin) = (clock.now_ns(), system.elapsed());
         std::thread::sleep(Duration::from_millis(200));
         let (ours, theirs) = (clock.now_ns() - begin, (system.elapsed() - system_begin).as_nanos() as u64);
-        // Calibration is good to some parts in 10,000; being interrupted between the two readings costs more.
+        // The calibration is accurate to some parts in 10,000; an interruption between the two readings costs more.
         assert!(ours.abs_diff(theirs) < 20_000_000, "{ours} against {theirs}");
     }
 }

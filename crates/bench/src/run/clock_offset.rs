@@ -1,18 +1,18 @@
-//! How far another host's clock is ahead of ours, from messages that go there and back.
+//! How far another host's clock is ahead of ours, measured by round trips of messages.
 //!
-//! The other host reads its clock at some time between our sending and our receiving: at the middle, or off it by half of the
-//! round trip at most, however the time is shared between the ways. So the shortest of several round trips says most (F. Cristian,
-//! "Probabilistic clock synchronization", Distributed Computing 3, 1989); NTP's clock filter chooses its sample alike (RFC 5905,
+//! The other host reads its clock at some time between our sending and our receiving, so at most half of the round trip away from the
+//! middle, however the time is divided between the two directions. So the shortest of several round trips is the most precise (F. Cristian,
+//! "Probabilistic clock synchronization", Distributed Computing 3, 1989); NTP's clock filter chooses its sample in the same way (RFC 5905,
 //! section 10).
 
 /// A message and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When it was sent, by our clock, in nanoseconds.
+    /// When the message was sent, in nanoseconds of our clock.
     pub sent_ns: u64,
-    /// When it was answered, by the other clock.
+    /// When it was answered, in nanoseconds of the other clock.
     pub there_ns: u64,
-    /// When the answer came, by our clock.
+    /// When the answer arrived, in nanoseconds of our clock.
     pub received_ns: u64,
 }
 
@@ -31,26 +31,26 @@ impl RoundTrip {
     }
 }
 
-/// How far another clock is ahead.
+/// The offset of another host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// In nanoseconds; below 0 where it is behind.
+    /// How far the clock is ahead, in nanoseconds; negative if it is behind.
     pub ahead_ns: i128,
-    /// The truth is no further from that, in nanoseconds.
+    /// Largest error of `ahead_ns`, in nanoseconds.
     pub bound_ns: u64,
-    /// When that was, by our clock.
+    /// When the offset was measured, in nanoseconds of our clock.
     pub at_ns: u64,
 }
 
 impl Offset {
-    /// What the other clock shows at this time of ours; none where it shows no such time.
+    /// What the other clock shows at this time of ours; `None` if that is before its beginning.
     #[must_use]
     pub fn there_ns(&self, here_ns: u64) -> Option<u64> {
         u64::try_from(i128::from(here_ns) + self.ahead_ns).ok()
     }
 
-    /// By how much the other clock has run faster than ours from this offset to a later one, in parts of a million, and how far
-    /// off that may be; none where no time passed between.
+    /// By how much the other clock ran faster than ours between this offset and a later one, in parts per million, with the largest error;
+    /// `None` if no time passed in between.
     #[must_use]
     pub fn drift_ppm(&self, later: &Self) -> Option<(f64, f64)> {
         let elapsed_ns = later.at_ns.checked_sub(self.at_ns).filter(|&ns| ns > 0)? as f64;
@@ -59,7 +59,7 @@ impl Offset {
     }
 }
 
-/// Finds the offset from round trips.
+/// Measures the offset by round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OffsetMeter {
     shortest: Option<RoundTrip>,
@@ -67,7 +67,7 @@ pub struct OffsetMeter {
 }
 
 impl OffsetMeter {
-    /// One more round trip.
+    /// Adds a round trip.
     pub fn add(&mut self, trip: RoundTrip) {
         self.count += 1;
         if self.shortest.is_none_or(|shortest| trip.len_ns() < shortest.len_ns()) {
@@ -75,13 +75,13 @@ impl OffsetMeter {
         }
     }
 
-    /// Round trips so far.
+    /// Number of round trips so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// What they say; none without any.
+    /// The offset by the shortest round trip; `None` without any.
     #[must_use]
     pub fn offset(&self) -> Option<Offset> {
         self.shortest.map(|shortest| shortest.offset())
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A round trip to a clock that is ahead by `ahead_ns`, with these times on the ways.
+    /// A round trip to a clock that is ahead by `ahead_ns`, with these times for the two directions.
     fn trip(sent_ns: u64, ahead_ns: i64, there_ns: u64, back_ns: u64) -> RoundTrip {
         let there = (sent_ns + there_ns) as i64 + ahead_ns;
         RoundTrip { sent_ns, there_ns: there as u64, received_ns: sent_ns + there_ns + back_ns }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_faster_shows() {
-        // 50 parts of a million: 50 us more a second, for 100 s.
+        // 50 parts per million: 50 us more in each second, for 100 s.
         let (before, after) = (trip(1_000_000_000, 0, 1000, 1000), trip(101_000_000_000, 5_000_000, 1000, 1000));
         let (ppm, bound) = before.offset().drift_ppm(&after.offset()).unwrap();
         assert!((ppm - 50.0).abs() < 1e-9 && (bound - 0.02).abs() < 1e-9, "{ppm} +- {bound}");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ways take, and however unequal they are: the truth lies within the bound.
+        /// However long and unequal the two directions are, the truth lies within the bound.
         #[test]
         fn the_truth_is_within_the_bound(
             ahead_ns in -1_000_000_000_000_i64..1_000_000_000_000,

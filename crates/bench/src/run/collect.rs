@@ -461,7 +461,7 @@ impl Collector {
         let is_open = self.job.arrival.is_open();
         let is_whole = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
         let is_full_at_begin = !is_open && begin > self.window.start_ns;
-        // The rate of a fixed amount of work is over the full time that the work took.
+        // An open loop that fell behind goes on submitting after its window.
         let begun_ns = if is_open { issued_ns(window_end, self.ended_ns, begin) } else { window_end - begin };
         let rated_ns = if !is_open && is_whole && (self.window.end_ns == u64::MAX || all_spent) {
             // The rate of a fixed amount of work is over the full time that the work took.

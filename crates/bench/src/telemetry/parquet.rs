@@ -17,12 +17,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group are at least so many, but for the last one; at most one segment more.
+/// Fewest rows of a row group, except the last; a group has at most one segment more.
 const ROW_GROUP_ROWS: usize = 512 << 10;
-/// Values made at a time for one column.
+/// Values that are made at a time for one column.
 const BATCH: usize = 8 << 10;
 
-/// Columns, in the order in which [`write_group`] fills them.
+/// The columns, in the order in which [`write_group`] fills them.
 const SCHEMA: &str = "message forebay_io {
     REQUIRED BYTE_ARRAY job (STRING);
     REQUIRED INT32 thread (INTEGER(32, true));
@@ -39,12 +39,12 @@ const SCHEMA: &str = "message forebay_io {
     REQUIRED BOOLEAN error;
 }";
 
-/// Converts the telemetry file `from` to the Parquet file `to`, which must not exist yet. It appears whole or not at
-/// all: until then it is `to` with `.partial` appended.
+/// Converts the telemetry file `from` to the Parquet file `to`, which must not exist yet. `to` appears only when it is complete; until then
+/// the data is in `to` with `.partial` appended.
 ///
 /// # Errors
-/// As [`Reader::open`] and [`convert`]; `to` exists or cannot be created. Damage inside `from` is no error, but reported by
-/// the summary and by the file's metadata.
+/// As for [`Reader::open`] and [`convert`]; or `to` exists or cannot be created. Damage inside `from` is no error: the summary and the
+/// file's metadata report it.
 pub fn convert_file(from: &Path, to: &Path) -> Result<Summary, TelemetryError> {
     let create = |source| TelemetryError::Create { path: to.to_owned(), source };
     if fs::exists(to).map_err(create)? {
@@ -60,21 +60,21 @@ pub fn convert_file(from: &Path, to: &Path) -> Result<Summary, TelemetryError> {
         Ok(summary)
     });
     if converted.is_err() {
-        // Half a Parquet file is of no use, since its index comes last; the first error is the one to tell.
+        // An incomplete Parquet file is useless, since its index comes last. The first error is the one that is returned.
         let _ = fs::remove_file(partial);
     }
     converted
 }
 
-/// Converts what `reader` gives, row group by row group: takes some 30 MB, whatever the length.
+/// Converts everything that `reader` provides, row group by row group. Needs about 30 MB, whatever the length.
 ///
 /// # Errors
-/// Reading or writing fails, or a time or an offset exceeds 2^63-1, as only a foreign file has it.
+/// Reading or writing fails, or a time or an offset exceeds 2^63-1, which only happens in foreign files.
 pub fn convert<R: Read, W: Write + Send>(reader: Reader<R>, out: W) -> Result<Summary, TelemetryError> {
     convert_in_groups(reader, out, ROW_GROUP_ROWS)
 }
 
-/// As [`convert`], with row groups of at least so many rows.
+/// Like [`convert`], with row groups of at least `rows` rows.
 pub(super) fn convert_in_groups<R: Read, W: Write + Send>(
     mut reader: Reader<R>,
     out: W,
@@ -117,7 +117,7 @@ pub(super) fn convert_in_groups<R: Read, W: Write + Send>(
     Ok(summary)
 }
 
-/// Dictionaries where values repeat; differences where they grow; Snappy, which costs little.
+/// Dictionaries for columns whose values repeat, differences for growing ones; Snappy, which costs little.
 fn properties() -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -142,7 +142,7 @@ fn properties() -> WriterProperties {
     builder.build()
 }
 
-/// Rows of the next row group.
+/// The rows of the next row group.
 #[derive(Default)]
 struct Rows {
     records: Vec<Record>,
@@ -164,14 +164,14 @@ impl Rows {
     }
 }
 
-/// A row group whose columns are written in turn.
+/// A row group whose columns are written one after the other.
 struct Group<'a, 'r, W: Write + Send> {
     writer: SerializedRowGroupWriter<'a, W>,
     rows: &'r Rows,
 }
 
 impl<W: Write + Send> Group<'_, '_, W> {
-    /// Writes the next column: `value` of each record.
+    /// Writes the next column; `value` returns the value of a record.
     fn column<T: DataType>(&mut self, value: impl Fn(&Record) -> T::T) -> Result<(), ParquetError> {
         let mut column = next(&mut self.writer)?;
         for records in self.rows.records.chunks(BATCH) {
@@ -181,7 +181,7 @@ impl<W: Write + Send> Group<'_, '_, W> {
         column.close()
     }
 
-    /// Writes the next column: `value` of the job and thread of each record.
+    /// Writes the next column; `value` returns the value for the job and thread of a record.
     fn column_of_runs<T: DataType>(&mut self, value: impl Fn(u32, u32) -> T::T) -> Result<(), ParquetError> {
         let mut column = next(&mut self.writer)?;
         let mut begin = 0;
@@ -211,8 +211,8 @@ fn write_group<W: Write + Send>(
     ops: &[ByteArray; OpKind::ALL.len()],
 ) -> Result<(), ParquetError> {
     let mut group = Group { writer, rows };
-    // The reader gives only jobs that have a name. Values fit: Rows::add has looked, and differences of two that are
-    // not negative always fit.
+    // The reader only returns jobs with a name. Values fit: Rows::add has checked, and differences of two values that are not negative
+    // always fit.
     group.column_of_runs::<ByteArrayType>(|job, _| jobs.get(job as usize).cloned().unwrap_or_default())?;
     group.column_of_runs::<Int32Type>(|_, thread| thread.cast_signed())?;
     group.column::<ByteArrayType>(|r| ops[r.kind as usize].clone())?;

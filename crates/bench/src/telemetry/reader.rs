@@ -1,5 +1,5 @@
-//! Reads a telemetry file segment by segment, whatever has happened to it: bounded memory, and after damage on at the
-//! next valid segment.
+//! Reads a telemetry file segment by segment, in whatever state it is: with bounded memory, and after damage from the next valid segment
+//! on.
 
 use super::error::TelemetryError;
 use super::format::{BLOCK, FixedHeader, Footer, HEADER_MAGIC, Header, MAGIC_PREFIX, MAX_SEGMENT_BYTES, SegmentHeader};
@@ -10,32 +10,31 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-/// Read at a time, at least.
+/// Fewest bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
-/// Threads of which drops are remembered. Beyond, the sum is a lower bound without the rest of them.
+/// Most threads whose drops are remembered. Beyond that, the sum is a lower bound without the other threads.
 const MAX_THREADS: usize = 65_536;
-/// Bytes of damaged segments that may be checksummed in vain: this many, and four times the position. Beyond, a
-/// damaged segment is skipped as a whole, so that a hostile file of overlapping headers costs time in proportion to its
-/// length only.
+/// Bytes of damaged segments that may be checksummed in vain: this number, and four times the position. Beyond that, a damaged segment is
+/// skipped as a whole, so that a hostile file of overlapping headers costs time only in proportion to its length.
 const WASTE_MAX_BYTES: u64 = 64 << 20;
 
 /// Records of one thread, in the order in which it made them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Position among the file's segments, from 0; a gap is a lost segment.
+    /// Index among the file's segments, from 0; a gap means lost segments.
     pub sequence: u64,
     /// Index into [`Header::jobs`]; always valid.
     pub job: u32,
     /// Number of the thread within its job.
     pub thread: u32,
-    /// Records that the thread had dropped before the first of these; the gap that they left is right before it.
+    /// Number of records that the thread had dropped before the first of these; the newest gap is directly before it.
     pub dropped_before: u64,
-    /// At least one.
+    /// The records, at least one.
     pub records: Vec<Record>,
 }
 
 impl Segment {
-    /// Looks whether all times and offsets fit into signed columns of 64 bits, which tables have.
+    /// Checks that all times and offsets fit into signed 64-bit columns, as tables have them.
     ///
     /// # Errors
     /// [`TelemetryError::Unrepresentable`] for the first value above 2^63 - 1.
@@ -57,30 +56,30 @@ impl Segment {
     }
 }
 
-/// What was found in a file; complete once [`Reader::next_segment`] has answered `None`.
+/// The findings in a file; complete once [`Reader::next_segment`] has returned `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Valid segments read.
+    /// Number of valid segments.
     pub segments: u64,
-    /// Records in them.
+    /// Number of records in valid segments.
     pub records: u64,
-    /// Segments that are missing by their sequence numbers or, at the end, by the footer.
+    /// Number of segments that are missing by sequence number or, at the end, by the footer.
     pub missing_segments: u64,
-    /// Places where bytes before the last valid segment or footer had to be skipped.
+    /// Number of places where bytes before the last valid segment or footer were skipped.
     pub damaged_places: u64,
-    /// Bytes skipped there.
+    /// Number of bytes skipped at these places.
     pub damaged_bytes: u64,
-    /// Bytes after the last valid segment or footer: of a segment that a kill or a full disk has torn.
+    /// Bytes after the last valid segment or footer, from a segment that a kill or a full disk has torn.
     pub torn_tail_bytes: u64,
-    /// Records dropped: by the footer, or at least so many by the segments where there is none.
+    /// Number of dropped records: from the footer, or else a lower bound from the segments.
     pub dropped: u64,
-    /// The footer; a file without one was not ended in order, and more records may be missing.
+    /// The footer. A file without one did not end normally, and more records may be missing.
     pub footer: Option<Footer>,
 }
 
 impl Summary {
-    /// Whether the file holds everything that was written to it: footer there, nothing damaged, nothing missing.
-    /// Records may have been dropped all the same.
+    /// Whether the file holds everything that was written to it: there is a footer, nothing is damaged, nothing is missing. Records may
+    /// have been dropped nevertheless.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damaged_bytes == 0
@@ -90,7 +89,7 @@ impl Summary {
     }
 }
 
-/// Streaming reader; takes at most about 16 MiB, whatever the file.
+/// A streaming reader; needs at most about 16 MiB for any file.
 #[derive(Debug)]
 pub struct Reader<R> {
     window: Window<R>,
@@ -98,15 +97,15 @@ pub struct Reader<R> {
     segment: Segment,
     summary: Summary,
     next_sequence: u64,
-    /// Bytes skipped since the last valid structure.
+    /// Number of bytes skipped since the last valid structure.
     skipped: u64,
-    /// Bytes checksummed in vain.
+    /// Number of bytes checksummed in vain.
     wasted: u64,
-    /// Drops by thread.
+    /// Number of drops by thread.
     dropped: BTreeMap<(u32, u32), u64>,
 }
 
-/// What stands at the current position.
+/// What was found at the present position.
 enum Found {
     Segment(SegmentHeader),
     Footer(Footer),
@@ -118,7 +117,7 @@ impl Reader<File> {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be opened, or its header is not that of a telemetry file, of another version, or damaged.
+    /// The file cannot be opened, or its header is not that of a telemetry file, of another version, or damaged.
     pub fn open(path: &Path) -> Result<Self, TelemetryError> {
         let file = File::open(path).map_err(|source| TelemetryError::Open { path: path.to_owned(), source })?;
         Self::new(file)
@@ -129,7 +128,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// As for [`Reader::open`].
     pub fn new(source: R) -> Result<Self, TelemetryError> {
         let mut window = Window { source, bytes: Vec::new(), start: 0, position: 0, is_at_end: false };
         let begin = window.peek(BLOCK)?;
@@ -157,22 +156,22 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What the file says of its run.
+    /// The header of the file.
     #[must_use]
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What was found so far.
+    /// The findings so far.
     #[must_use]
     pub const fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// The next whole segment; `None` at the end. Damage is skipped and reported by [`Reader::summary`].
+    /// The next valid segment; `None` at the end. Damage is skipped and reported by [`Reader::summary`].
     ///
     /// # Errors
-    /// The file cannot be read on.
+    /// Reading the file fails.
     pub fn next_segment(&mut self) -> Result<Option<&Segment>, TelemetryError> {
         loop {
             match self.look()? {
@@ -200,14 +199,14 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Finds out what stands at the current position; leaves the records in `self.segment`.
+    /// Examines the present position; leaves the records of a segment in `self.segment`.
     fn look(&mut self) -> Result<Found, TelemetryError> {
         let position = self.window.position;
         let available = self.window.peek(BLOCK)?;
         if available.is_empty() {
             return Ok(Found::End);
         }
-        // Nothing belongs after a footer; without 64 bytes nothing is whole.
+        // Nothing may follow a footer, and less than 64 bytes are no complete structure.
         let Some(block) = available.first_chunk::<BLOCK>().filter(|_| self.summary.footer.is_none()) else {
             return Ok(Found::Nothing { skip: available.len() });
         };
@@ -220,7 +219,7 @@ impl<R: Read> Reader<R> {
         let wanted = header.segment_bytes();
         let available = self.window.peek(wanted)?;
         if let Some(payload) = available.get(BLOCK..wanted) {
-            // A sequence number below the expected one: a copy of a segment that was read already.
+            // A sequence number below the expected one belongs to a copy of a segment that was already read.
             let is_new = header.sequence >= self.next_sequence;
             if is_new && crc32c(payload) == header.payload_crc && decode_all(payload, &mut self.segment.records) {
                 return Ok(Found::Segment(header));
@@ -230,7 +229,7 @@ impl<R: Read> Reader<R> {
                 return Ok(Found::Nothing { skip: wanted });
             }
         }
-        // Bytes may be missing in the middle of it: the next segment may begin before its end.
+        // Bytes may be missing within the segment, so the next one may begin before its announced end.
         Ok(Found::Nothing { skip: distance_to_magic(available) })
     }
 
@@ -254,7 +253,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What was skipped turned out to lie before something valid.
+    /// Counts the skipped bytes as damage, since something valid follows them.
     fn settle_damage(&mut self) {
         if self.skipped > 0 {
             self.summary.damaged_places += 1;
@@ -263,19 +262,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Bytes to the next place, after the first byte, where a magic number may begin.
+/// Distance to the next position, after the first byte, where a magic number may begin.
 fn distance_to_magic(bytes: &[u8]) -> usize {
     let [first, second, third] = MAGIC_PREFIX;
     let rest = bytes.get(1..).unwrap_or_default();
     let found = rest.windows(3).position(|w| w[0] == first && w[1] == second && w[2] == third);
     match found {
         Some(at) => 1 + at,
-        // The last two bytes may begin one.
+        // The last two bytes may be the beginning of one.
         None => rest.len().saturating_sub(1).max(1),
     }
 }
 
-/// False where a record is not one of this version.
+/// False if a record is invalid in this version.
 fn decode_all(payload: &[u8], records: &mut Vec<Record>) -> bool {
     let (chunks, rest) = payload.as_chunks::<RECORD_BYTES>();
     records.clear();
@@ -283,19 +282,19 @@ fn decode_all(payload: &[u8], records: &mut Vec<Record>) -> bool {
     rest.is_empty() && records.len() == chunks.len()
 }
 
-/// A sliding window over a source: never more than the longest segment and one read.
+/// A sliding window over a source; holds at most the longest segment and one read.
 #[derive(Debug)]
 struct Window<R> {
     source: R,
     bytes: Vec<u8>,
     start: usize,
-    /// Of `start` in the source.
+    /// Position of `start` in the source.
     position: u64,
     is_at_end: bool,
 }
 
 impl<R: Read> Window<R> {
-    /// At least the next `wanted` bytes; fewer only at the end of the source. Allocates as bytes come, not as a header
+    /// At least the next `wanted` bytes; fewer only at the end of the source. Memory is allocated as bytes arrive, not by what a header
     /// promises.
     fn peek(&mut self, wanted: usize) -> Result<&[u8], TelemetryError> {
         debug_assert!(wanted <= 2 * MAX_SEGMENT_BYTES, "callers check lengths first");
@@ -323,7 +322,7 @@ impl<R: Read> Window<R> {
         Ok(&self.bytes[self.start..])
     }
 
-    /// Moves on over bytes that have been seen.
+    /// Advances over bytes that were examined.
     fn skip(&mut self, count: usize) {
         let count = count.min(self.bytes.len() - self.start);
         self.start += count;
@@ -354,7 +353,7 @@ mod tests {
 
     #[test]
     fn overlapping_headers_cost_time_and_memory_within_bounds() {
-        // Every 64 bytes a valid header promises 2.6 MB, which are there and do not match its checksum.
+        // Every 64 bytes there is a valid header that announces 2.6 MB; the data is there but does not match its checksum.
         let mut file = run().encode().unwrap();
         for sequence in 0..64 * 1024 {
             file.extend_from_slice(&largest(sequence).encode());

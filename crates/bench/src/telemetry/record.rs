@@ -1,4 +1,4 @@
-//! One I/O in 40 bytes.
+//! The record of one I/O, in 40 bytes.
 
 use forebay_block::OpKind;
 
@@ -8,34 +8,34 @@ pub const RECORD_BYTES: usize = 40;
 /// Bit of the last byte: the I/O failed.
 const FLAG_FAILED: u8 = 1;
 
-/// What is known of one I/O. Times are nanoseconds since the run's begin, 64 bits wide, so that no latency wraps:
-/// they last for 584 years. In memory it is as large as in a file, so that a worker stores it without packing.
+/// The record of one I/O. Times are in nanoseconds since the run began; their 64 bits suffice for 584 years, so no latency wraps. The
+/// layout in memory is as large as in a file, so a worker stores it without packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
-    /// When it should have begun, in ns.
+    /// When the I/O was intended, in ns.
     pub intended_ns: u64,
     /// When it was submitted, in ns.
     pub submitted_ns: u64,
     /// When its completion was seen, in ns.
     pub completed_ns: u64,
-    /// Byte offset on the target; any value, aligned or not.
+    /// Byte offset on the target, aligned or not.
     pub offset_bytes: u64,
-    /// Bytes; 0 for flushes.
+    /// Length in bytes; 0 for flushes.
     pub len_bytes: u32,
-    /// I/Os of the thread in flight when it was issued, this one included; 65,535 stands for that many or more
+    /// Number of the thread's I/Os in flight when it was issued, including this one; 65,535 means that many or more
     /// ([`Record::clamp_depth`]).
     pub depth: u16,
-    /// What it does.
+    /// The kind of I/O.
     pub kind: OpKind,
-    /// Whether it failed.
+    /// Whether the I/O failed.
     pub failed: bool,
 }
 
 const _: () = assert!(size_of::<Record>() == RECORD_BYTES, "a record has no padding");
 
 impl Record {
-    /// What fresh chunks are filled with. Not all zeros: pages of zeros would be mapped at first use, in the worker.
+    /// The initial content of chunks. It is not all zeros: pages of zeros would be mapped at their first use, in the worker.
     pub(super) const FILLER: Self = Self {
         intended_ns: u64::MAX,
         submitted_ns: u64::MAX,
@@ -47,14 +47,14 @@ impl Record {
         failed: true,
     };
 
-    /// A depth as a record holds it: 65,535 where it is larger.
+    /// A depth as records store it: 65,535 if it is larger.
     #[inline]
     #[must_use]
     pub const fn clamp_depth(depth: u32) -> u16 {
         if depth > u16::MAX as u32 { u16::MAX } else { depth as u16 }
     }
 
-    /// The bytes in a file (`docs/telemetry.md`, "Record").
+    /// The record as bytes of a file (`docs/telemetry.md`, "Record").
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
@@ -70,7 +70,7 @@ impl Record {
         bytes
     }
 
-    /// A record from its bytes; `None` where the kind or a flag is unknown.
+    /// Decodes a record; `None` if the kind or a flag is unknown.
     #[inline]
     #[must_use]
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {

@@ -1,11 +1,11 @@
-//! What a worker holds: a chunk that it fills with stores alone.
+//! A worker's recorder: a chunk that it fills by plain stores.
 
 use super::outlet::{Outlet, chunk};
 use super::record::Record;
 
-/// Takes the records of one thread. A worker without telemetry has none (`Option<Recorder>`).
+/// Takes the records of one thread. A worker without telemetry has no recorder (`Option<Recorder>`).
 ///
-/// [`Recorder::push`] never waits, allocates or calls the system, but for one passing on of a chunk per
+/// [`Recorder::push`] never waits, allocates or makes a system call, except that it passes on a chunk for each
 /// [`super::SpillOptions::chunk_records`] records, which may wake the spill thread.
 #[derive(Debug)]
 pub struct Recorder {
@@ -18,26 +18,26 @@ pub struct Recorder {
 /// Where full chunks go.
 #[derive(Debug)]
 enum Sink {
-    /// Nowhere: the oldest records are overwritten.
+    /// Nowhere: newer records overwrite the oldest.
     Ring {
-        /// How often the chunk was full and begun anew.
+        /// How often the chunk was filled and begun again.
         rounds: u64,
     },
     /// To the spill thread.
     Spill(Outlet),
 }
 
-/// What became of the records of one thread.
+/// Counts of the records of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderReport {
-    /// Records kept in memory, or passed on to the spill.
+    /// Number of records kept in memory or passed on to the spill.
     pub recorded: u64,
-    /// Records that no chunk was free for, or that newer ones have overwritten.
+    /// Number of records for which no chunk was free, or which newer ones have overwritten.
     pub dropped: u64,
 }
 
 impl Recorder {
-    /// Keeps the last `records` (at least 1) in memory; nothing is written. Takes 40 bytes each, mapped here and now.
+    /// Keeps the last `records` records (at least 1) in memory and writes nothing. Uses 40 bytes each, mapped at once.
     #[must_use]
     pub fn ring(records: usize) -> Self {
         Self { chunk: chunk(records.max(1)), next: 0, sink: Sink::Ring { rounds: 0 } }
@@ -48,10 +48,10 @@ impl Recorder {
         Self { chunk, next: 0, sink: Sink::Spill(outlet) }
     }
 
-    /// Takes a record; where no chunk is free, it is dropped and counted.
+    /// Takes a record. If no chunk is free, the record is dropped and counted.
     #[inline]
     pub fn push(&mut self, record: Record) {
-        // The record is not passed to `turn`: it would be built on the stack for it, and copied from there each time.
+        // The record is not passed to `turn`: otherwise it would be built on the stack and copied from there each time.
         if self.next >= self.chunk.len() {
             self.turn();
         }
@@ -61,7 +61,7 @@ impl Recorder {
         }
     }
 
-    /// The chunk is full, or there is none: makes room for a record, or counts it as dropped.
+    /// Called when the chunk is full or there is none: makes room for a record, or counts it as dropped.
     #[cold]
     #[inline(never)]
     fn turn(&mut self) {
@@ -80,21 +80,21 @@ impl Recorder {
         self.next = 0;
     }
 
-    /// Hands what the chunk holds to the spill although it is not full, where another one is free: what the spill has
-    /// survives a kill. A ring keeps its own.
+    /// Passes a partly filled chunk on to the spill if another chunk is free, because records in the spill survive a kill. A ring keeps its
+    /// chunk.
     #[cold]
     pub fn submit(&mut self) {
         let Sink::Spill(outlet) = &mut self.sink else { return };
         if self.next == 0 {
             return;
         }
-        // Nothing was dropped while there was a chunk, so it does not matter which of the two comes first.
+        // No records were dropped while there was a chunk, so the order of the two steps does not matter.
         if let Some(empty) = outlet.take_empty() {
             outlet.submit(std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.next));
         }
     }
 
-    /// What has become of the records so far.
+    /// The counts so far.
     #[must_use]
     pub fn report(&self) -> RecorderReport {
         let in_chunk = self.next as u64;
@@ -108,14 +108,14 @@ impl Recorder {
         }
     }
 
-    /// Ends it: what is in hand goes to the spill (never waits). To be called before [`super::Spill::finish`]; dropping
-    /// the recorder does the same.
+    /// Ends the recorder and passes the last chunk on to the spill (never waits). To be called before [`super::Spill::finish`]; dropping
+    /// the recorder has the same effect.
     pub fn finish(mut self) -> RecorderReport {
         self.close();
         self.report()
     }
 
-    /// The records of a ring, oldest first. A recorder with a spill has handed its own over and gives none.
+    /// The records of a ring, oldest first. Empty for a recorder with a spill, which has passed its records on.
     #[must_use]
     pub fn into_records(mut self) -> Vec<Record> {
         self.close();

@@ -1,5 +1,5 @@
-//! The thread that writes full chunks to a file. Workers never wait for it: chunks circulate, and a worker that finds
-//! none free drops records and counts them.
+//! The thread that writes full chunks to a file. Workers never wait for it: chunks circulate, and a worker that finds no free chunk drops
+//! records and counts them.
 
 use super::error::{TelemetryError, within};
 use super::format::{
@@ -17,24 +17,23 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Most chunks per thread, and most threads.
+/// Most chunks per thread.
 const MAX_CHUNKS: u32 = 1_024;
 const MAX_THREADS: u32 = 65_536;
 
-/// Sizes of the buffers, all allocated before the run.
+/// Sizes of the buffers, which are all allocated before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpillOptions {
-    /// Records per chunk, 1 to 65,536. A chunk becomes a segment.
+    /// Records in a chunk, 1 to 65,536. A chunk becomes a segment.
     pub chunk_records: u32,
     /// Chunks per thread, 2 to 1,024: one is filled while the others wait to be written.
     pub chunks_per_thread: u32,
-    /// Threads that will record, 1 to 65,536.
+    /// Number of threads that will record, 1 to 65,536.
     pub threads: u32,
 }
 
 impl SpillOptions {
-    /// Chunks of 64 Ki records, four per thread (10 MiB per thread), smaller ones where all together would take more
-    /// than `budget_bytes`.
+    /// Chunks of 64 Ki records, four per thread (10 MiB per thread); smaller ones if all together would exceed `budget_bytes`.
     #[must_use]
     pub fn within_budget(threads: u32, budget_bytes: u64) -> Self {
         let chunks_per_thread = 4;
@@ -51,15 +50,15 @@ impl SpillOptions {
     }
 }
 
-/// Where segments go.
+/// The output for segments.
 pub trait SpillTarget: Send {
     /// Appends all of `bytes`.
     ///
     /// # Errors
-    /// Not all was written. Nothing is appended afterwards.
+    /// Not all bytes were written. Nothing is appended after an error.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was appended durable.
+    /// Makes everything that was appended durable.
     ///
     /// # Errors
     /// It may not be durable.
@@ -76,36 +75,36 @@ impl SpillTarget for File {
     }
 }
 
-/// How far the spill is.
+/// Progress of the spill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpillStatus {
-    /// Records that workers passed on.
+    /// Number of records that workers passed on.
     pub handed: u64,
-    /// Records in the file.
+    /// Number of records in the file.
     pub written: u64,
-    /// Segments in the file.
+    /// Number of segments in the file.
     pub segments: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Records that workers dropped because no chunk was free. While workers run it may lag by 1,023 per thread.
+    /// Number of records that workers dropped because no chunk was free. While workers run it may lag by 1,023 per thread.
     pub dropped: u64,
 }
 
 /// How the spill ended.
 #[derive(Debug)]
 pub struct SpillReport {
-    /// Counts at the end.
+    /// The final counts.
     pub status: SpillStatus,
-    /// Records passed on and not in the file, because of `failure` or because the target did not answer in time.
+    /// Number of records passed on that are not in the file, because of `failure` or because the target did not answer in time.
     pub lost: u64,
-    /// What went wrong with the target, if anything: the first error.
+    /// The first error of the target, if there was one.
     pub failure: Option<TelemetryError>,
-    /// Whether the file is whole: footer written, all synced.
+    /// Whether the file is complete: footer written, everything synced.
     pub is_clean: bool,
 }
 
 impl SpillReport {
-    /// Records that were made and are not in the file.
+    /// Number of records that were made and are not in the file.
     #[must_use]
     pub const fn missing(&self) -> u64 {
         self.status.dropped.saturating_add(self.lost)
@@ -125,11 +124,10 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Creates a file, which must not exist yet, and starts the thread that writes to it. It should not lie on what is
-    /// measured.
+    /// Creates a file, which must not exist yet, and starts the thread that writes to it. It should not be on the device that is measured.
     ///
     /// # Errors
-    /// The file cannot be created or its header not be written; an option or the header is outside its bounds.
+    /// The file cannot be created, or its header not be written; or an option or the header is out of its bounds.
     pub fn create(path: &Path, header: &Header, options: SpillOptions) -> Result<Self, TelemetryError> {
         options.check()?;
         let file = OpenOptions::new()
@@ -140,10 +138,10 @@ impl Spill {
         Self::start(Box::new(file), &path.display().to_string(), header, options)
     }
 
-    /// As [`Spill::create`], to any target; `name` is what messages call it.
+    /// Like [`Spill::create`], for any target; messages call it `name`.
     ///
     /// # Errors
-    /// As [`Spill::create`].
+    /// As for [`Spill::create`].
     pub fn start(
         mut target: Box<dyn SpillTarget>,
         name: &str,
@@ -155,7 +153,7 @@ impl Spill {
         target.append(&begin).map_err(|source| TelemetryError::Write { name: name.to_owned(), at_bytes: 0, source })?;
         let shared = Arc::new(Shared::default());
         shared.bytes.store(begin.len() as u64, Ordering::Relaxed);
-        // Room for every chunk that exists and for the request to end: sending never finds it full.
+        // Room for every chunk that exists, and for the request to end, so that sending never finds it full.
         let (sender, inbox) = sync_channel(options.threads as usize * options.chunks_per_thread as usize + 1);
         let (done_sender, done) = sync_channel(1);
         let mut writer =
@@ -172,11 +170,10 @@ impl Spill {
         Ok(Self { name: name.to_owned(), options, jobs: header.jobs.len(), recorders: 0, sender, done, shared })
     }
 
-    /// A recorder for one thread of one job (an index into [`Header::jobs`]); its chunks are allocated and mapped
-    /// here.
+    /// A recorder for one thread of one job (an index into [`Header::jobs`]); its chunks are allocated and mapped here.
     ///
     /// # Errors
-    /// The job has no name in the header, the thread's number is too large, or all threads of the options have theirs.
+    /// The job has no name in the header, the thread's number is too large, or all threads of the options already have a recorder.
     pub fn recorder(&mut self, job: u32, thread: u32) -> Result<Recorder, TelemetryError> {
         within("the number of jobs in the header", self.jobs as u64, 1, MAX_JOBS as u64)?;
         within("the index of a job", job.into(), 0, self.jobs as u64 - 1)?;
@@ -185,7 +182,7 @@ impl Spill {
         self.recorders += 1;
         let (home, empties) = sync_channel(self.options.chunks_per_thread as usize);
         for _ in 0..self.options.chunks_per_thread {
-            // Its capacity is the number of chunks.
+            // The channel's capacity is the number of chunks.
             let _ = home.try_send(chunk(self.options.chunk_records as usize));
         }
         Ok(Recorder::spilled(Outlet {
@@ -202,15 +199,14 @@ impl Spill {
         }))
     }
 
-    /// How far it is.
+    /// Progress of the spill.
     #[must_use]
     pub fn status(&self) -> SpillStatus {
         self.shared.status()
     }
 
-    /// Writes what was passed on, the footer, and syncs; waits for that at most so long. Recorders should be
-    /// finished: what they pass on afterwards is not written. Where the target does not answer in time, the thread
-    /// is left behind and the file has no footer yet.
+    /// Writes what was passed on and the footer, and syncs; waits for that at most for `timeout`. Recorders should be finished before: what
+    /// they pass on later is not written. If the target does not answer in time, the thread is left behind, and the file has no footer yet.
     #[must_use]
     pub fn finish(self, timeout: Duration) -> SpillReport {
         let _ = self.sender.try_send(Message::End);
@@ -226,7 +222,7 @@ impl Spill {
 
 impl Shared {
     fn status(&self) -> SpillStatus {
-        // Written first: it never exceeds what was passed on before it was read.
+        // `written` is read first, so that it never exceeds `handed`.
         let written = self.written.load(Ordering::Acquire);
         SpillStatus {
             handed: self.handed.load(Ordering::Acquire),
@@ -243,19 +239,19 @@ struct Writer {
     target: Box<dyn SpillTarget>,
     run_id: [u8; 16],
     sequence: u64,
-    /// Bytes of the segment being written; its capacity is used again.
+    /// Bytes of the segment being written; the allocation is reused.
     segment: Vec<u8>,
     shared: Arc<Shared>,
 }
 
 impl Writer {
-    /// Writes until the end is asked for, or everybody has gone. True where the file is whole.
+    /// Writes until the end is requested or all senders are gone. True if the file is complete.
     fn run(&mut self, inbox: &Receiver<Message>) -> bool {
         let mut is_sound = true;
         loop {
             match inbox.recv() {
                 Ok(Message::Full(full)) => {
-                    // After an error chunks still go home: workers go on, and the counts say what is lost.
+                    // After an error chunks are still returned: workers go on, and the counts say what is lost.
                     if is_sound {
                         is_sound = self.write(full);
                     } else {
@@ -275,7 +271,7 @@ impl Writer {
         for record in chunk.iter().take(count) {
             self.segment.extend_from_slice(&record.encode());
         }
-        // The worker may fill it again while the target is slow.
+        // The chunk is returned before the write, so that the worker can fill it while the target is slow.
         let _ = home.try_send(chunk);
         let payload_crc = crc32c(&self.segment[BLOCK..]);
         let run_id = self.run_id;

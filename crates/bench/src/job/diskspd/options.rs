@@ -1,4 +1,4 @@
-//! The options one by one.
+//! Parsing DiskSpd's options.
 
 use super::units::{PLACE, count, size_bytes, wrong};
 use crate::job::error::{JobError, quote};
@@ -7,7 +7,7 @@ use forebay_block::mistakes::cut;
 
 const MAX_SECONDS: u32 = 366 * 86_400;
 
-/// Where zones of `-rd` end.
+/// The zones of `-rd`, by where they end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
     /// Percent of the accesses, and of the target.
@@ -16,7 +16,7 @@ pub enum Distribution {
     Absolute(Vec<(u32, u64)>),
 }
 
-/// `-g`, per thread.
+/// The limit of `-g` for each thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// Bytes a millisecond.
@@ -25,16 +25,16 @@ pub enum Limit {
     Iops(u32),
 }
 
-/// `-s`.
+/// The stride of `-s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stride {
     /// Distance in bytes.
     pub bytes: u64,
-    /// Threads share one offset.
+    /// Whether threads share one offset.
     pub interlocked: bool,
 }
 
-/// What was asked for, before DiskSpd's defaults.
+/// The options as given, without DiskSpd's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     pub block_bytes: Option<u32>,
@@ -60,10 +60,10 @@ pub struct Options {
     pub write_percent: Option<u32>,
     pub cpus: Vec<u32>,
     pub no_affinity: bool,
-    /// `Some(false)`: caches are on because it was said so.
+    /// `Some(false)` if an option explicitly enables caching.
     pub uncached: Option<bool>,
     pub write_through: bool,
-    /// `Some(None)`: `-z` without a number.
+    /// `Some(None)` for `-z` without a number.
     pub seed: Option<Option<u64>>,
     pub zero_buffers: bool,
     pub random_buffers: bool,
@@ -73,10 +73,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options with nothing but the `-b` of the words, which other sizes refer to.
+    /// Options with only the `-b` of the words, to which other sizes may refer.
     pub fn with_block_size(words: &[String]) -> Result<Self, JobError> {
         let mut options = Self::default();
-        // A size in blocks within -b itself is one of the default's blocks, as in DiskSpd.
+        // A size in blocks within -b itself refers to the default block, as in DiskSpd.
         for text in words.iter().filter_map(|word| word.strip_prefix("-b")) {
             let bytes = size_bytes("-b", text, u64::from(options.block()))?;
             let bytes = u32::try_from(bytes).map_err(|_| wrong("-b", format!("{bytes} bytes; that is too large")))?;
@@ -85,7 +85,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Size of an I/O, DiskSpd's default where none was said.
+    /// Size of an I/O in bytes; DiskSpd's default if none was given.
     pub fn block(&self) -> u32 {
         self.block_bytes.unwrap_or(64 << 10)
     }
@@ -101,7 +101,7 @@ impl Options {
         }
     }
 
-    /// Takes one word of the command line.
+    /// Parses one word of the command line.
     pub fn take(&mut self, word: &str) -> Result<(), JobError> {
         let Some(option) = word.strip_prefix('-') else {
             return self.take_target(word);
@@ -171,7 +171,7 @@ impl Options {
         Ok(())
     }
 
-    /// `-S` and its letters; `-h` is `-Sh`. Letters must not contradict each other or earlier ones.
+    /// Parses `-S` with its letters; `-h` is `-Sh`. Letters must not contradict each other or earlier ones.
     fn take_caching(&mut self, letters: &str, option: &str) -> Result<(), JobError> {
         for letter in if letters.is_empty() { "u" } else { letters }.chars() {
             let (uncached, through) = match letter {
@@ -275,7 +275,7 @@ impl Options {
         Ok(())
     }
 
-    /// What changes nothing that is measured here is noted; the rest is unknown.
+    /// Notes options that change nothing measured here; other options are unknown.
     fn take_without_effect(&mut self, letter: char, value: &str, word: &str) -> Result<(), JobError> {
         let said = quote(word);
         let why = match (letter, value) {
@@ -304,7 +304,7 @@ impl Options {
 const KNOWN: &str = "aBbCcDdeFfgIijhLlNnOoPpRrSsTtvWwXxyZz";
 
 fn unknown(letter: char, word: &str) -> JobError {
-    // A known letter is here because of what stands behind it; otherwise the other case is the likeliest slip.
+    // A known letter gets here only because of its value. Otherwise the letter in the other case is the most likely typing error.
     let flipped = if letter.is_ascii_lowercase() { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() };
     let first = word.trim_start_matches('-').chars().next();
     let near = [Some(letter), Some(flipped), first].into_iter().flatten().find(|c| KNOWN.contains(*c));
@@ -319,7 +319,7 @@ fn limit(value: &str) -> Result<Limit, JobError> {
     }
 }
 
-/// `pct90/10:0/10` or `abs90/10G:10/1T`.
+/// Parses `pct90/10:0/10` or `abs90/10G:10/1T`.
 fn distribution(text: &str, block: u32) -> Result<Distribution, JobError> {
     let form = || wrong("-rd", format!("{}; write pct90/10:10/90 or abs90/10G:10/90G", quote(text)));
     let (kind, zones) = text.split_at_checked(3).ok_or_else(form)?;

@@ -10,18 +10,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a command line of DiskSpd asks for.
+/// A job from a DiskSpd command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskSpdPlan {
-    /// The one job; what has no equal here is in its notes.
+    /// A plan with one job; its notes name options without an equivalent here.
     pub plan: Plan,
-    /// `-c`: the target is to be a new file of so many bytes.
+    /// `-c`: make a new file with this number of bytes as the target.
     pub create_bytes: Option<u64>,
-    /// `-R`: the output asked for is XML. There is none here; a note says so.
+    /// `-R` asks for XML output. There is none here; a note says so.
     pub xml: bool,
 }
 
-/// DiskSpd's defaults: 64 KiB, sequential reads, one thread, two in flight, 5 s of warm-up, 10 s, caches on, seed 0.
+/// Applies DiskSpd's defaults: 64 KiB, sequential reads, one thread, two in flight, 5 s of warm-up, 10 s, caches on, seed 0.
 pub fn make(mut options: Options) -> Result<DiskSpdPlan, JobError> {
     let threads = threads(&options)?;
     let block = options.block();
@@ -177,7 +177,7 @@ fn zones(distribution: &Distribution, create_bytes: Option<u64>, region: Region)
     }
 }
 
-/// `-g` is per thread; the model's limits are of all threads together.
+/// `-g` is per thread; limits in our model are over all threads.
 fn arrival(options: &Options, threads: u32) -> Arrival {
     let all = f64::from(threads);
     match options.limit {

@@ -2,15 +2,15 @@
 
 use crate::job::error::{JobError, quote};
 
-/// What errors call the place of an option.
+/// The place that errors name for an option.
 pub const PLACE: &str = "DiskSpd options";
 
-/// A wrong value of an option.
+/// The error for a wrong value of an option.
 pub fn wrong(option: &str, reason: impl Into<String>) -> JobError {
     JobError::value(PLACE, option, reason)
 }
 
-/// Bytes of `64K`, `1g`, `8b` (blocks of `block_bytes`).
+/// Parses `64K`, `1g`, `8b` (blocks of `block_bytes`) to bytes.
 pub fn size_bytes(option: &str, text: &str, block_bytes: u64) -> Result<u64, JobError> {
     let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(digits_end);
@@ -33,7 +33,7 @@ pub fn size_bytes(option: &str, text: &str, block_bytes: u64) -> Result<u64, Job
     })
 }
 
-/// A whole number from `least` to `most`.
+/// Parses a whole number from `least` to `most`.
 pub fn count(option: &str, text: &str, least: u32, most: u32) -> Result<u32, JobError> {
     text.parse::<u32>()
         .ok()

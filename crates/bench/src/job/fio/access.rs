@@ -5,29 +5,29 @@ use crate::job::error::JobError;
 use crate::job::model::{Access, Calls};
 use forebay_block::WaitMethod;
 
-/// Engines that have an equal here.
+/// Engines with an equivalent here.
 const ENGINES: &[&str] = &["io_uring", "psync", "sync", "pvsync", "pvsync2", "vsync"];
 
-/// Others that make block I/O asynchronously: io_uring does, too.
+/// Other engines for asynchronous block I/O; io_uring takes their place.
 const ASYNCHRONOUS: &[&str] = &["libaio", "linux-aio", "posixaio", "guasi", "solarisaio", "windowsaio"];
 
-/// Those whose commands go past the block layer.
+/// Engines whose commands bypass the block layer.
 const PASSING: &[&str] = &["io_uring_cmd", "sg", "libblkio", "xnvme"];
 
-/// Those that are a target rather than a way to one.
+/// Engines that are a kind of target rather than a way to access one.
 const TARGETS: &[&str] = &["null", "cpp_null", "nbd", "rbd", "libiscsi"];
 
-/// Those that read and write memory into which the target is mapped.
+/// Engines that access a memory mapping of the target.
 const MAPPED: &[&str] = &["mmap", "libpmem", "dev-dax"];
 
-/// Those that move pages between files.
+/// Engines that move pages between files.
 const MOVING: &[&str] = &["splice"];
 
 fn is_known(engine: &str) -> bool {
     [ENGINES, ASYNCHRONOUS, PASSING, TARGETS, MAPPED, MOVING].iter().any(|list| list.contains(&engine))
 }
 
-/// Engines that fio has and that have none.
+/// fio's engines without an equivalent.
 const OTHERS: &[&str] = &[
     "cpuio",
     "dfs",
@@ -62,10 +62,10 @@ const OTHERS: &[&str] = &[
     "rdma",
 ];
 
-/// Refuses engines without an equal: before any other key, since those of an engine mean nothing without it.
+/// Refuses engines without an equivalent. This comes before all other keys, since an engine's keys mean nothing without it.
 pub fn check_engine(reader: &Reader<'_>) -> Result<(), JobError> {
     let Some(engine) = reader.text("ioengine")? else { return Ok(()) };
-    // `external:/path/to/engine.o` is a name and a path.
+    // `external:/path/to/engine.o` consists of a name and a path.
     let name = engine.split(':').next().unwrap_or(engine);
     if is_known(name) {
         return Ok(());
@@ -136,7 +136,7 @@ pub fn access(reader: &mut Reader<'_>) -> Result<(Access, u32, WaitMethod), JobE
     Ok((Access { calls, buffered, dsync }, depth, wait))
 }
 
-/// CPUs of `cpus_allowed` (`0-3,8`) or `cpumask`.
+/// The CPUs of `cpus_allowed` (`0-3,8`) or `cpumask`.
 pub fn cpus(reader: &mut Reader<'_>) -> Result<Vec<u32>, JobError> {
     let mut cpus = Vec::new();
     if let Some(text) = reader.text("cpus_allowed")? {

@@ -1,4 +1,4 @@
-//! From one section to jobs.
+//! Converts a section to jobs.
 
 use super::ini::Section;
 use super::keys::{self, Class};
@@ -10,19 +10,19 @@ use crate::job::model::{Arrival, Data, End, Evidence, Extent, Job, Mix, Pattern,
 use crate::job::validate::MAX_THREADS;
 use forebay_block::OpKind;
 
-/// Jobs of a section.
+/// The jobs of a section.
 pub struct Converted {
-    /// Usually one; one for each clone where `offset_increment` moves them apart.
+    /// Usually one job; one for each clone if `offset_increment` gives them different regions.
     pub jobs: Vec<Job>,
-    /// What fio does after a writing job with `verify`: reads everything back.
+    /// The job that reads everything back after a writing job with `verify`, as fio does.
     pub read_back: Option<Job>,
-    /// Waits for the jobs before it.
+    /// Whether the section waits for all jobs before it.
     pub stonewall: bool,
-    /// Waits for the job of this name.
+    /// Name of the job that the section waits for.
     pub wait_for: Option<String>,
 }
 
-/// Reads the keys of a section, the `index`-th job of its file.
+/// Converts a section, which is job number `index` of its file.
 pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -> Result<Converted, JobError> {
     let mut reader = Reader::new(section, file, notes)?;
     access::check_engine(&reader)?;
@@ -72,7 +72,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         cpus: access::cpus(&mut reader)?,
         wait,
         access,
-        // fio submits each I/O alone unless an option makes it gather them.
+        // fio submits each I/O by itself unless an option makes it gather several.
         single_submission: reader.count("iodepth_batch")?.is_none_or(|batch| batch == 1),
         evidence: Evidence::None,
     };
@@ -85,7 +85,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
     })
 }
 
-/// Keys that are unknown, refused or without effect.
+/// Refuses or notes keys that are unknown, unsupported or without effect.
 fn check_keys(reader: &mut Reader<'_>) -> Result<(), JobError> {
     let mut silent = Vec::new();
     let mut targets = Vec::new();
@@ -157,8 +157,8 @@ fn verify(reader: &mut Reader<'_>) -> Result<bool, JobError> {
     }
 }
 
-/// After a job that writes every block of its region, all of it read once and checked. A job that may leave blocks
-/// unwritten has none: what was never written has no header to check.
+/// After a job that writes every block of its region: a job that reads the region once and checks it. A job that may leave blocks unwritten
+/// gets none, because such blocks have no header to check.
 fn read_back(reader: &mut Reader<'_>, job: &Job) -> Result<Option<Job>, JobError> {
     let writes = job.mix.kinds().any(|kind| kind == OpKind::Write);
     if !job.verify || !writes || !reader.flag("do_verify")?.unwrap_or(true) {
@@ -207,7 +207,8 @@ fn data(reader: &mut Reader<'_>) -> Result<Data, JobError> {
     })
 }
 
-/// Jobs of one file draw different numbers, as fio's do; but one that verifies may check what another has written.
+/// The seed of a job. Jobs of one file draw different numbers, as in fio; but a job that verifies may check what another has written, so it
+/// uses the same seed.
 fn seed(reader: &mut Reader<'_>, index: usize, verify: bool) -> Result<u64, JobError> {
     let own = if verify { 0 } else { index as u64 };
     if let Some(seed) = reader.count("randseed")? {
@@ -219,7 +220,7 @@ fn seed(reader: &mut Reader<'_>, index: usize, verify: bool) -> Result<u64, JobE
     Ok(Job::default().seed.wrapping_add(own))
 }
 
-/// `offset_increment`: one job with one thread for each clone, each with a region further on.
+/// `offset_increment`: for each clone a job with one thread and its own region.
 fn apart(reader: &mut Reader<'_>, job: Job) -> Result<Vec<Job>, JobError> {
     let key = "offset_increment";
     let step = match reader.amount(key)? {
@@ -246,7 +247,7 @@ fn apart(reader: &mut Reader<'_>, job: Job) -> Result<Vec<Job>, JobError> {
         let mut one = job.clone();
         one.name = format!("{}.{index}", job.name);
         one.threads = 1;
-        // Far from the seeds of the jobs behind, which count on from this one's.
+        // Far from the seeds of the following jobs, which count up from this one's.
         one.seed = if job.verify { job.seed } else { job.seed.wrapping_add(u64::from(index) << 32) };
         one.region.offset = offset;
         one.region = direction::cut(one.region);
@@ -263,7 +264,7 @@ fn apart(reader: &mut Reader<'_>, job: Job) -> Result<Vec<Job>, JobError> {
     (0..clones).map(each).collect()
 }
 
-/// One clone's part of a pace of all of them.
+/// The part of one clone in the rate of all clones.
 fn share(arrival: &Arrival, clones: u32) -> Arrival {
     let clones = f64::from(clones);
     match arrival {

@@ -1,4 +1,4 @@
-//! `rw`, the mix, and where I/Os go.
+//! `rw`, the mix of I/Os, and their offsets.
 
 use super::reader::Reader;
 use super::units::{self, Amount};
@@ -9,7 +9,7 @@ use crate::job::validate::MAX_CHOICES;
 use forebay_block::OpKind;
 use forebay_block::mistakes::{Hint, nearest};
 
-/// What `rw` says.
+/// The value of `rw`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
     /// Random offsets.
@@ -17,12 +17,12 @@ pub struct Direction {
     read: bool,
     write: bool,
     trim: bool,
-    /// Number behind the colon: I/Os per random offset, or bytes added to sequential offsets.
+    /// Number behind the colon: I/Os for each random offset, or bytes added to sequential offsets.
     suffix: i64,
 }
 
 impl Direction {
-    /// Sizes of the kinds that are done.
+    /// Sizes of the kinds of I/O that are used.
     fn used(self, sizes: &Sizes) -> impl Iterator<Item = u32> {
         [(self.read, &sizes.read), (self.write, &sizes.write), (self.trim, &sizes.trim)]
             .into_iter()
@@ -30,7 +30,7 @@ impl Direction {
             .flat_map(|(_, sizes)| sizes.choices.iter().map(|&(bytes, _)| bytes))
     }
 
-    /// The smallest of them.
+    /// The smallest of these sizes.
     pub fn least_bytes(self, sizes: &Sizes) -> u32 {
         self.used(sizes).min().unwrap_or(0)
     }
@@ -73,11 +73,11 @@ pub fn direction(reader: &mut Reader<'_>) -> Result<Direction, JobError> {
     Ok(Direction { random, read, write, trim, suffix })
 }
 
-/// Kinds and their weights; flushes by count.
+/// Kinds of I/O with their weights, and flushes by count.
 pub fn mix(reader: &mut Reader<'_>, direction: Direction) -> Result<Mix, JobError> {
     let (reads, writes) = (reader.percent("rwmixread")?, reader.percent("rwmixwrite")?);
     let read_percent = match (reads, writes) {
-        // As in fio the one further down counts.
+        // As in fio, the later key counts.
         (Some(reads), Some(writes)) if reads + writes != 100 => {
             let by_reads = reader.is_later("rwmixread", "rwmixwrite");
             let counts = if by_reads { "rwmixread" } else { "rwmixwrite" };
@@ -117,7 +117,7 @@ pub fn mix(reader: &mut Reader<'_>, direction: Direction) -> Result<Mix, JobErro
     Ok(Mix { weights, flush_every })
 }
 
-/// The pattern: fio covers every block once (`Shuffled`) unless something forbids its random map.
+/// The pattern. fio covers every block once (`Shuffled`) unless an option forbids its random map.
 pub fn pattern(
     reader: &mut Reader<'_>,
     direction: Direction,
@@ -125,7 +125,7 @@ pub fn pattern(
     mix: &Mix,
     region: Region,
 ) -> Result<Pattern, JobError> {
-    // The sizes of the kinds that are done; fio's unit of offsets is the smallest.
+    // Only sizes of kinds that are used count; fio's unit of offsets is the smallest.
     let least = direction.least_bytes(sizes);
     let uniform = direction.used(sizes).all(|bytes| bytes == least);
     if !direction.random {
@@ -171,8 +171,7 @@ pub fn pattern(
     Ok(by_kind(mix, |kind| mixed(kind).unwrap_or_else(|| random.of(kind).clone())))
 }
 
-/// Where each kind of a mix goes: one pattern where there is one kind, otherwise each kind goes its own way, as fio's
-/// directions do.
+/// One pattern if there is one kind of I/O; otherwise each kind has its own sequence, as fio's directions do.
 fn by_kind(mix: &Mix, pattern: impl Fn(OpKind) -> Pattern) -> Pattern {
     match mix.weights.as_slice() {
         &[(kind, _)] => pattern(kind),
@@ -180,7 +179,7 @@ fn by_kind(mix: &Mix, pattern: impl Fn(OpKind) -> Pattern) -> Pattern {
     }
 }
 
-/// Where a kind stands in fio's lists by direction.
+/// Position of a kind in fio's lists by direction.
 pub fn index(kind: OpKind) -> usize {
     match kind {
         OpKind::Read => 0,
@@ -197,8 +196,7 @@ fn sizes_of(sizes: &Sizes, kind: OpKind) -> &SizeMix {
     }
 }
 
-/// Of random offsets alone, in a region of I/Os of at least `least` bytes, all of which are as large where they are
-/// `uniform`.
+/// A pattern with only random offsets. I/Os have at least `least` bytes, and all the same size if `uniform`.
 fn random_pattern(
     reader: &mut Reader<'_>,
     direction: Direction,
@@ -215,14 +213,14 @@ fn random_pattern(
         let zones = |list: &Vec<Zone>| Pattern::Zones { zones: list.clone(), align_bytes: align.unwrap_or(0) };
         return Ok(match lists.as_slice() {
             [one] => zones(one),
-            // The last one goes on.
+            // The last list also holds for the directions after it.
             several => {
                 by_kind(mix, |kind| several.get(index(kind)).or(several.last()).map_or(Pattern::Shuffled, zones))
             }
         });
     }
     match distribution(reader)? {
-        // Their blocks have the smallest size in the job.
+        // These distributions use blocks of the job's smallest size.
         Some(_) if align.is_some_and(|align| align != u64::from(least)) => {
             let advice = "align by the smallest bs, or take zoned or a uniform distribution";
             return Err(reader.unsupported("ba", "`blockalign` with this `random_distribution`", advice));
@@ -240,18 +238,18 @@ fn random_pattern(
     Ok(Pattern::Shuffled)
 }
 
-/// The word of a `random_distribution`, and what follows it. fio's manual writes `zoned_abs=60/20G` in one place.
+/// The word of a `random_distribution`, and the rest. In one place, fio's manual writes `zoned_abs=60/20G`.
 fn word_and_rest(text: &str) -> (&str, &str) {
     text.split_once([':', '=']).map_or((text, ""), |(word, rest)| (word.trim(), rest))
 }
 
-/// Standard deviation of fio's `normal:DEVIATION`, in percent of the region (`gauss_next`, lib/gauss.c): the mean of
-/// twelve numbers that are uniform over the region, and one uniform over DEVIATION percent of it, half of it at most.
+/// Standard deviation of fio's `normal:DEVIATION`, in percent of the region (`gauss_next`, lib/gauss.c): the mean of twelve numbers uniform
+/// over the region, and one uniform over DEVIATION percent of it, at most half of it.
 fn normal_deviation_percent(deviation: f64) -> f64 {
     (100.0_f64.powi(2) / 144.0 + deviation.min(50.0).powi(2) / 12.0).sqrt()
 }
 
-/// `random_distribution` without zones; `None` for a uniform one.
+/// A `random_distribution` without zones; `None` for a uniform one.
 fn distribution(reader: &mut Reader<'_>) -> Result<Option<Pattern>, JobError> {
     let key = "random_distribution";
     let Some(text) = reader.text(key)? else { return Ok(None) };
@@ -264,7 +262,7 @@ fn distribution(reader: &mut Reader<'_>) -> Result<Option<Pattern>, JobError> {
     if parts.next().is_some() {
         reader.note("`random_distribution`: a centre, or values by direction, are not used.");
     }
-    // fio's own defaults where no number is given.
+    // Without a number, fio's own defaults.
     match word {
         "random" => Ok(None),
         "zipf" => Ok(Some(Pattern::Zipf { theta: value.unwrap_or(1.1) })),
@@ -289,8 +287,8 @@ fn distribution(reader: &mut Reader<'_>) -> Result<Option<Pattern>, JobError> {
     }
 }
 
-/// `zoned:50/5:30/15:20/`: accesses and size; sizes that are left out share the rest. A list for each direction that has
-/// one. `None` for other distributions.
+/// `zoned:50/5:30/15:20/`: accesses and sizes; sizes that are left out share the rest. One list for each direction that has one. `None` for
+/// other distributions.
 fn zone_lists(reader: &Reader<'_>, region: Region) -> Result<Option<Vec<Vec<Zone>>>, JobError> {
     let key = "random_distribution";
     let Some((word, rest)) = reader.text(key)?.map(word_and_rest).filter(|(word, _)| word.starts_with("zoned")) else {
@@ -313,7 +311,7 @@ fn zone_lists(reader: &Reader<'_>, region: Region) -> Result<Option<Vec<Vec<Zone
     lists.into_iter().map(|list| zones(reader, list, total)).collect::<Result<_, _>>().map(Some)
 }
 
-/// The zones of one direction; with `total` their sizes are bytes of so many.
+/// The zones of one direction. With `total`, sizes are in bytes of that total.
 fn zones(reader: &Reader<'_>, list: &str, total: Option<u64>) -> Result<Vec<Zone>, JobError> {
     let key = "random_distribution";
     let form = || reader.wrong(key, format!("{} are no zones: write 60/10:30/20:10/70", quote(list)));
@@ -335,7 +333,7 @@ fn zones(reader: &Reader<'_>, list: &str, total: Option<u64>) -> Result<Vec<Zone
         zones.push((access_percent, size_percent));
     }
     let accesses: f64 = zones.iter().map(|&(access, _)| access).sum();
-    // Shares written as decimals do not sum to 100 exactly.
+    // Shares with decimals do not sum to exactly 100.
     if accesses < 100.0 - 1e-6 {
         return Err(
             reader.wrong(key, format!("the zones have {accesses} % of the accesses: all are to be given, as to fio"))
@@ -350,7 +348,7 @@ fn zones(reader: &Reader<'_>, list: &str, total: Option<u64>) -> Result<Vec<Zone
     Ok(zones.into_iter().map(zone).collect())
 }
 
-/// The part of the target that one job uses, from `offset`, `size` or `filesize`.
+/// The part of the target that one job uses, from `offset` and `size` or `filesize`.
 pub fn region(reader: &mut Reader<'_>) -> Result<Region, JobError> {
     let extent = |amount: Amount| match amount {
         Amount::Bytes(bytes) => Extent::Bytes(bytes),
@@ -364,7 +362,8 @@ pub fn region(reader: &mut Reader<'_>) -> Result<Region, JobError> {
     Ok(cut(Region { offset, size }))
 }
 
-/// fio ends a share at the target's end, where a job of ours is refused. Beside an offset in bytes that is known of the whole target alone.
+/// Cuts a share at the end of the target as fio does; a job with a region beyond the end would be refused. If the offset is in bytes, this
+/// is only known to be needed for a size of 100 %.
 pub fn cut(region: Region) -> Region {
     let reaches = match (region.offset, region.size) {
         (_, Extent::Percent(size)) if size >= 100.0 => true,
@@ -374,7 +373,7 @@ pub fn cut(region: Region) -> Region {
     if reaches { Region { size: Extent::Bytes(0), ..region } } else { region }
 }
 
-/// Bytes of `nrfiles` files of `filesize`: here they lie one behind the other on the target.
+/// Total bytes of `nrfiles` files of `filesize`; here they lie on the target one after the other.
 fn files(reader: &mut Reader<'_>) -> Result<Option<u64>, JobError> {
     let Some(text) = reader.text("filesize")? else { return Ok(None) };
     let (least, range) = text.split_once(['-', ':', ',']).map_or((text, false), |(least, _)| (least, true));

@@ -1,19 +1,19 @@
 //! `${VARIABLES}`, fio's reserved words (`$pagesize`, `$mb_memory`, `$ncpus`) and arithmetic in values.
 
-/// What expansion takes from outside.
+/// Values from outside the file that expansion uses.
 pub struct Surroundings<'a> {
     /// Environment variables.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// `$pagesize`, bytes.
+    /// Value of `$pagesize` in bytes.
     pub page_bytes: u64,
-    /// `$mb_memory`, MiB.
+    /// Value of `$mb_memory` in MiB.
     pub memory_mib: u64,
-    /// `$ncpus`.
+    /// Value of `$ncpus`.
     pub cpus: u64,
 }
 
 impl Surroundings<'_> {
-    /// This machine and this process's environment.
+    /// The values of this machine and of this process's environment.
     pub fn of_this_machine() -> Self {
         Self {
             variable: &|name| std::env::var(name).ok(),
@@ -24,18 +24,18 @@ impl Surroundings<'_> {
     }
 }
 
-/// Total memory; `None` where /proc does not tell.
+/// Total memory; `None` if /proc does not say.
 fn memory_mib() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib >> 10)
 }
 
-/// No value is longer, expanded.
+/// Most bytes of an expanded value.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 
-/// The value with variables and reserved words replaced and, where there were such words or parentheses around it,
-/// calculated. Variables that are not set are empty, as in fio.
+/// The value with variables and reserved words replaced. It is calculated if it had such words or is in parentheses. Variables that are not
+/// set are empty, as in fio.
 pub fn expand(value: &str, surroundings: &Surroundings<'_>) -> Result<String, String> {
     let value = variables(value, surroundings)?;
     let words = [
@@ -65,7 +65,7 @@ fn variables(value: &str, surroundings: &Surroundings<'_>) -> Result<String, Str
     let mut rest = value;
     while let Some((before, name)) = rest.split_once("${") {
         let (name, after) = name.split_once('}').ok_or_else(|| format!("{value:?}: a ${{ without its }}"))?;
-        // An empty name and one with = or NUL cannot be variables.
+        // An empty name, or one with = or NUL, cannot be a variable.
         let known = !name.is_empty() && !name.contains(['=', '\0']);
         out.push_str(before);
         out.push_str(&known.then(|| (surroundings.variable)(name)).flatten().unwrap_or_default());
@@ -78,14 +78,14 @@ fn variables(value: &str, surroundings: &Surroundings<'_>) -> Result<String, Str
     Ok(out.trim().to_owned())
 }
 
-/// Whole-number arithmetic by recursive descent. Every method leaves `rest` behind what it has read.
+/// Integer arithmetic by recursive descent. Each method advances `rest` behind what it has read.
 struct Expression<'a> {
     rest: &'a [u8],
     depth: u32,
 }
 
 impl Expression<'_> {
-    /// Parentheses within each other; deeper ones are no job file's.
+    /// Deepest nesting of parentheses.
     const MAX_DEPTH: u32 = 32;
 
     fn next_is(&mut self, sign: u8) -> bool {

@@ -1,4 +1,4 @@
-//! The text of a job file: sections, keys, values, comments; as fio reads them.
+//! Parses the text of a job file as fio does: sections, keys, values, comments.
 
 use super::expand::{Surroundings, expand};
 use super::keys;
@@ -6,16 +6,16 @@ use crate::job::error::{JobError, quote};
 use crate::job::validate::MAX_JOBS;
 use std::collections::BTreeMap;
 
-/// A key's value and where it stands.
+/// A key's value and its place.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Text behind the `=`, expanded; `None` where there is no `=`.
+    /// Text behind the `=`, expanded; `None` without a `=`.
     pub value: Option<String>,
-    /// Line, from 1.
+    /// Line number from 1.
     pub line: usize,
 }
 
-/// Keys of a job by their canonical name, those of the `[global]` sections before it included.
+/// Keys of a job by their canonical name, including those of the `[global]` sections before it.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// Name in brackets.
@@ -26,14 +26,14 @@ pub struct Section {
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// Splits a job file into its jobs. A `[global]` section holds for the jobs behind it, as in fio.
+/// Splits a job file into its jobs. A `[global]` section applies to the jobs after it, as in fio.
 pub fn sections(text: &str, file: &str, surroundings: &Surroundings<'_>) -> Result<Vec<Section>, JobError> {
     let mut global = BTreeMap::new();
     let mut done: Vec<Section> = Vec::new();
     let mut open: Option<Section> = None;
     for (index, raw) in text.lines().enumerate() {
         let place = format!("{file}:{}", index + 1);
-        // fio ends a line at the first comment sign, wherever it is.
+        // As in fio, a comment sign ends the line anywhere.
         let line = raw.split([';', '#']).next().unwrap_or("").trim();
         if line.is_empty() {
             continue;
@@ -69,7 +69,7 @@ pub fn sections(text: &str, file: &str, surroundings: &Surroundings<'_>) -> Resu
     Ok(done)
 }
 
-/// fio takes every section whose name begins so for a global one.
+/// fio treats every section whose name begins like this as global.
 const GLOBAL: &str = "global";
 
 fn close(section: Option<Section>, global: &mut BTreeMap<String, Entry>, done: &mut Vec<Section>) {

@@ -1,21 +1,21 @@
-//! fio's keys and what becomes of each.
+//! fio's keys, and how each is treated.
 
-/// What a key is to us.
+/// How a key is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Read by the conversion.
+    /// The conversion uses it.
     Used,
-    /// Names files or disks: `--target` does.
+    /// It names files or disks, which `--target` does here.
     Target,
-    /// About fio's output, memory or processes: nothing that is measured depends on it.
+    /// It concerns fio's output, memory or processes, and nothing measured depends on it.
     Silent,
-    /// Not done here; said in a note.
+    /// It has no effect here; a note says so.
     Note,
-    /// Not done here, and something else would be measured without it. `0` and `none` are accepted.
+    /// It is refused, because something else would be measured without it. `0` and `none` are accepted.
     Refused,
 }
 
-/// Other names of keys.
+/// Alternative names of keys.
 const ALIASES: &[(&str, &str)] = &[
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -40,7 +40,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ss_dur", "steadystate_duration"),
     ("ss_ramp", "steadystate_ramp_time"),
     ("ss_interval", "steadystate_check_interval"),
-    // fio accepts this one without naming it; its examples have it.
+    // fio accepts this name without documenting it; its examples use it.
     ("threads", "thread"),
 ];
 
@@ -345,7 +345,7 @@ const REFUSED: &[&str] = &[
     "ramp_size",
     "cuda_io",
     "ignore_zone_limits",
-    // Other commands than reads and writes, or with other data.
+    // These make other commands than reads and writes, or transfer other data.
     "sg_write_mode",
     "write_mode",
     "uring_cmd_write_mode",
@@ -362,7 +362,7 @@ const REFUSED: &[&str] = &[
     "dp_scheme",
 ];
 
-/// The class of a key; `None` where fio has no such key (or only for an engine that is not supported).
+/// The class of a key; `None` if fio has no such key (or only for an engine that is not supported).
 pub fn class(key: &str) -> Option<Class> {
     let classes = [
         (Class::Used, USED),
@@ -374,13 +374,13 @@ pub fn class(key: &str) -> Option<Class> {
     classes.into_iter().find(|(_, keys)| keys.contains(&key)).map(|(class, _)| class)
 }
 
-/// All names, for hints.
+/// All names, for suggestions in errors.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let aliases = ALIASES.iter().map(|&(alias, _)| alias);
     [USED, TARGET, SILENT, NOTE, REFUSED].into_iter().flatten().copied().chain(aliases)
 }
 
-/// The one name of a key that has several. `buffered` is `direct` the other way round.
+/// The canonical name of a key. `buffered` is the inverse of `direct`.
 pub fn canonical(key: &str, value: Option<String>) -> (String, Option<String>) {
     if key == "buffered" {
         let direct = match value.as_deref() {

@@ -1,9 +1,9 @@
 //! fio's job files (<https://fio.readthedocs.io/en/latest/fio_doc.html>), for the keys that measure block I/O.
 //!
-//! A job means here what it means to fio, its defaults included: through the page cache unless `direct=1`, synchronous
-//! unless `ioengine` says otherwise, every block once in random order unless `norandommap`, until `size` bytes per
-//! clone have been moved or `runtime` is over. What cannot be done is refused where something else would be measured,
-//! and noted where not. Files and disks are never taken from the job: `--target` decides.
+//! A job means the same as in fio, including its defaults: through the page cache unless `direct=1`, synchronous unless `ioengine` says
+//! otherwise, every block once in random order unless `norandommap`, until `size` bytes per clone were transferred or `runtime` is over.
+//! Features that do not exist here are refused if something else would be measured, otherwise noted. Files and disks are never taken from
+//! the job: `--target` names the target.
 
 mod access;
 mod convert;
@@ -26,11 +26,11 @@ use super::validate::{MAX_JOBS, validate};
 use expand::Surroundings;
 use reader::Notes;
 
-/// Reads a job file; `name` stands for it in errors. `${VARIABLES}` come from the environment.
+/// Reads a job file; errors name it `name`. `${VARIABLES}` come from the environment.
 ///
 /// # Errors
-/// [`JobError`], with the line: unknown keys and engines with the nearest known one, values, what has no equal here,
-/// and what [`validate`] refuses.
+/// [`JobError`] with the line: unknown keys and engines with the nearest known one, wrong values, features without an equivalent here, and
+/// jobs that [`validate`] refuses.
 pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
     parse_in(text, name, &Surroundings::of_this_machine())
 }
@@ -62,7 +62,7 @@ fn parse_in(text: &str, name: &str, surroundings: &Surroundings<'_>) -> Result<P
     Ok(plan)
 }
 
-/// Jobs between two stone walls.
+/// The jobs between two stone walls.
 #[derive(Default)]
 struct Groups {
     done: Vec<Vec<Job>>,
@@ -76,7 +76,7 @@ impl Groups {
         self.running.iter().any(|job| job.name == name)
     }
 
-    /// Ends the group, and lets what it wrote be read back before the next one begins.
+    /// Ends the group, and reads back what it wrote before the next group begins.
     fn close(&mut self) {
         for jobs in [std::mem::take(&mut self.running), std::mem::take(&mut self.read_back)] {
             if !jobs.is_empty() {

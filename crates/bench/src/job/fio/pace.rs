@@ -1,4 +1,4 @@
-//! Rates, think time, and when a job ends.
+//! Rates, think time, and the end of a job.
 
 use super::direction::index;
 use super::reader::Reader;
@@ -10,8 +10,8 @@ use forebay_block::OpKind;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// `rate` and `rate_iops`, which fio counts per job and per direction, as one pace of all threads. Where reads and
-/// writes are mixed their limits make the mix, as they do in fio while the target keeps up.
+/// `rate` and `rate_iops`, which fio counts per job and direction, as one rate of all threads. If reads and writes are mixed, their limits
+/// determine the mix, as in fio while the target keeps up.
 pub fn arrival(reader: &mut Reader<'_>, mix: &mut Mix, sizes: &Sizes, threads: u32) -> Result<Arrival, JobError> {
     let bytes = total(reader, "rate", mix, sizes, threads)?;
     let iops = total(reader, "rate_iops", mix, sizes, threads)?;
@@ -31,7 +31,7 @@ pub fn arrival(reader: &mut Reader<'_>, mix: &mut Mix, sizes: &Sizes, threads: u
     if !poisson && !offload {
         return Ok(Arrival::Throttled { iops, bytes_per_second: bytes });
     }
-    // With both limits the slower one decides.
+    // With both limits, the lower one counts.
     let mean = mix.mean_bytes(sizes);
     let from_bytes = bytes.filter(|_| mean > 0.0).map(|bytes| bytes / mean);
     let iops = match (iops, from_bytes) {
@@ -50,7 +50,7 @@ pub fn arrival(reader: &mut Reader<'_>, mix: &mut Mix, sizes: &Sizes, threads: u
     }
 }
 
-/// The sum over directions and threads; reads and writes are mixed by what they are limited to.
+/// The sum over directions and threads; the limits of reads and writes become their weights in the mix.
 fn total(
     reader: &mut Reader<'_>,
     key: &str,
@@ -81,7 +81,7 @@ fn total(
     Ok(Some(sum * f64::from(threads)))
 }
 
-/// The kinds weighed by the I/Os a second that their limits are.
+/// The kinds weighted by their limits in I/Os a second.
 fn weights(mix: &Mix, sizes: &Sizes, limits: &[u64], by_bytes: bool) -> Vec<(OpKind, u32)> {
     let iops = |kind: OpKind, limit: u64| {
         let each = if by_bytes { Mix::only(kind).mean_bytes(sizes) } else { 1.0 };
@@ -89,14 +89,14 @@ fn weights(mix: &Mix, sizes: &Sizes, limits: &[u64], by_bytes: bool) -> Vec<(OpK
     };
     let rates: Vec<f64> = mix.weights.iter().zip(limits).map(|(&(kind, _), &limit)| iops(kind, limit)).collect();
     let most = rates.iter().copied().fold(0.0, f64::max);
-    // Whole numbers stay what they are, so that the mix reads as the job file does.
+    // Whole numbers are kept, so that the mix reads as in the job file.
     let exact = most <= f64::from(MAX_WEIGHT) && rates.iter().all(|rate| rate.fract() == 0.0);
     let scale = if exact { 1.0 } else { f64::from(MAX_WEIGHT) / most };
     let weight = |rate: f64| (rate * scale).round().max(1.0) as u32;
     mix.weights.iter().zip(rates).map(|(&(kind, _), rate)| (kind, weight(rate))).collect()
 }
 
-/// `thinktime`: after each I/O, or after `thinktime_blocks` of them.
+/// `thinktime`: a pause after each I/O, or after `thinktime_blocks` of them.
 pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think>, Option<Burst>), JobError> {
     let Some(time_ns) = reader.time_ns("thinktime", 1000)?.filter(|&ns| ns > 0) else {
         return Ok((None, None));
@@ -122,9 +122,9 @@ pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think
     Ok((Some(Think { time_ns, compute: spin_ns > 0 }), None))
 }
 
-/// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`. Where strides leave
-/// holes fio begins again at the end of the region, until as much was transferred; but it ends there where the region is
-/// not all of the file, and no `io_size` is given. `least` is the smallest I/O.
+/// When the job ends: after `runtime`, after the size of the region per thread and loop, after `io_size`, or after `number_ios`. If strides
+/// leave holes, fio begins again at the end of the region until the size was transferred; but it ends there if the region is not the whole
+/// file and no `io_size` is given. `least` is the smallest I/O.
 pub fn end(
     reader: &mut Reader<'_>,
     pattern: &Pattern,
@@ -150,7 +150,7 @@ pub fn end(
             end.after_passes = Some(rounds as f64);
             let has_holes = pattern.parts().iter().any(|part| matches!(part, Pattern::Strided { .. }));
             end.after_walks = has_holes.then_some(rounds);
-            // A share is made whole I/Os, and of a map of random places what is left over is none.
+            // A share is rounded down to whole I/Os, and a map of random offsets leaves out what is left over.
             let is_map = pattern.parts().iter().all(|part| matches!(part, Pattern::Shuffled));
             let is_share = matches!(region.size, Extent::Percent(_));
             end.pass_unit_bytes = if is_map || is_share { least } else { 0 };

@@ -1,20 +1,20 @@
-//! One job's keys, read with their types; notes about them are gathered here.
+//! Reads the keys of one job with their types, and collects notes about them.
 
 use super::ini::{Entry, Section};
 use super::units::{self, Amount, KbBase};
 use crate::job::error::{JobError, quote};
 
-/// Notes with the jobs that they are about.
+/// Notes, each with the jobs that it is about.
 #[derive(Debug, Default)]
 pub struct Notes {
     entries: Vec<(String, Vec<String>)>,
 }
 
 impl Notes {
-    /// Jobs named in one note; the rest is a number.
+    /// Most jobs that a note names; the others are only counted.
     const MAX_NAMES: usize = 4;
 
-    /// Notes that `text` holds for `job`.
+    /// Notes that `text` applies to `job`.
     pub fn add(&mut self, job: &str, text: impl Into<String>) {
         let text = text.into();
         match self.entries.iter_mut().find(|(known, _)| *known == text) {
@@ -24,7 +24,7 @@ impl Notes {
         }
     }
 
-    /// One sentence each. Jobs are named only where a note is not about all `total` of them.
+    /// One sentence for each note. Jobs are named only if the note is not about all `total` jobs.
     pub fn into_sentences(self, total: usize) -> Vec<String> {
         let sentence = |(text, jobs): (String, Vec<String>)| {
             if jobs.len() == total {
@@ -38,17 +38,17 @@ impl Notes {
     }
 }
 
-/// Typed access to a section.
+/// Typed access to the keys of a section.
 pub struct Reader<'a> {
     section: &'a Section,
     file: &'a str,
     notes: &'a mut Notes,
-    /// fio's `kb_base` of this job.
+    /// fio's `kb_base` for this job.
     pub kb_base: KbBase,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `kb_base` first, which all sizes depend on.
+    /// Reads `kb_base` first, since all sizes depend on it.
     pub fn new(section: &'a Section, file: &'a str, notes: &'a mut Notes) -> Result<Self, JobError> {
         let mut reader = Self { section, file, notes, kb_base: KbBase::Turned };
         reader.kb_base = match reader.text("kb_base")? {
@@ -64,18 +64,18 @@ impl<'a> Reader<'a> {
         &self.section.name
     }
 
-    /// All keys that were given.
+    /// All keys of the section.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.section.entries.keys().map(String::as_str)
     }
 
-    /// Whether the first key stands further down than the second, where both were given.
+    /// Whether the first key is on a later line than the second.
     pub fn is_later(&self, key: &str, other: &str) -> bool {
         let line = |key: &str| self.entry(key).map_or(0, |entry| entry.line);
         line(key) > line(other)
     }
 
-    /// Whether the key was given at all.
+    /// Whether the section has the key.
     pub fn has(&self, key: &str) -> bool {
         self.section.entries.contains_key(key)
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         self.section.entries.get(key)
     }
 
-    /// File and line of a key; of the section where it was not given.
+    /// File and line of a key; the line of the section if the key is missing.
     pub fn place(&self, key: &str) -> String {
         let line = self.entry(key).map_or(self.section.line, |entry| entry.line);
         format!("{}:{line}", self.file)
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         JobError::value(&self.place(key), key, reason)
     }
 
-    /// An error about something that this tool has not.
+    /// An error about a feature that is not supported.
     pub fn unsupported(&self, key: &str, what: impl Into<String>, advice: &str) -> JobError {
         JobError::unsupported(&self.place(key), what, advice)
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.notes.add(&self.section.name, text);
     }
 
-    /// The value as it stands; an error where the key has none.
+    /// The value as text; an error if the key has no value.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, JobError> {
         match self.entry(key).map(|entry| entry.value.as_deref()) {
             None => Ok(None),
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         self.text(key)?.map(|text| read(text).map_err(|reason| self.wrong(key, reason))).transpose()
     }
 
-    /// A switch: on where the key stands alone or with a number that is not 0.
+    /// A switch: on if the key is alone, or has a number other than 0.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, JobError> {
         match self.entry(key).map(|entry| entry.value.as_deref()) {
             None => Ok(None),
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A switch that is off where it was not given.
+    /// A switch that is off if it is missing.
     pub fn is_on(&self, key: &str) -> Result<bool, JobError> {
         Ok(self.flag(key)?.unwrap_or(false))
     }
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         u32::try_from(count).map(Some).map_err(|_| self.wrong(key, format!("{count} is too large")))
     }
 
-    /// A whole percentage; the first of several directions.
+    /// A whole percentage; of several directions, the first.
     pub fn percent(&mut self, key: &str) -> Result<Option<u32>, JobError> {
         let percent = self.parsed(key, |text| whole_percent(text.split(',').next().unwrap_or("")))?;
         if self.text(key)?.is_some_and(|text| text.contains(',')) {
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
         self.parsed(key, |text| units::amount(text, base))
     }
 
-    /// A time in nanoseconds; the lower end of a range.
+    /// A time in nanoseconds; of a range, the lower end.
     pub fn time_ns(&mut self, key: &str, default_ns: u64) -> Result<Option<u64>, JobError> {
         let lower = |text: &str| text.split(['-', ':', ',']).next().unwrap_or("").to_owned();
         let time = self.parsed(key, |text| units::time_ns(&lower(text), default_ns))?;
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         self.parsed(key, |text| units::by_direction(text, |part| units::bytes(part, base)))
     }
 
-    /// Says where fio's units are not what they look like.
+    /// Notes where fio's units are not what they look like.
     pub fn note_turned(&mut self, key: &str) -> Result<(), JobError> {
         if self.text(key)?.is_some_and(|text| units::is_turned(text, self.kb_base)) {
             self.note(format!(

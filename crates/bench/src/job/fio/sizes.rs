@@ -9,7 +9,7 @@ use crate::job::validate::MAX_CHOICES;
 /// fio's default size.
 const DEFAULT_BYTES: u32 = 4096;
 
-/// Sizes by direction. `bssplit` goes before `bsrange`, and that before `bs`, as in fio.
+/// Sizes by direction. `bssplit` takes precedence over `bsrange`, and `bsrange` over `bs`, as in fio.
 pub fn sizes(reader: &mut Reader<'_>) -> Result<Sizes, JobError> {
     let base = reader.kb_base;
     let mut mixes = [None, None, None];
@@ -37,7 +37,7 @@ fn fit(bytes: u64) -> Result<u32, String> {
     u32::try_from(bytes).map_err(|_| format!("an I/O of {bytes} bytes is too large"))
 }
 
-/// `4k-64k`: all multiples of the smallest, equally often.
+/// `4k-64k`: all multiples of the smaller size, equally often.
 fn range(text: &str, base: KbBase) -> Result<SizeMix, String> {
     let (least, most) = text.split_once(['-', ':']).unwrap_or((text, text));
     let (a, b) = (fit(units::bytes(least, base)?)?, fit(units::bytes(most, base)?)?);
@@ -49,7 +49,7 @@ fn range(text: &str, base: KbBase) -> Result<SizeMix, String> {
     Ok(SizeMix { choices: (1..=count).map(|n| (least * n, 1)).collect() })
 }
 
-/// `4k/10:64k/50:32k/`: size and percent; sizes without a percentage share what is left.
+/// `4k/10:64k/50:32k/`: size and percent; sizes without a percentage share the rest.
 fn split(text: &str, base: KbBase) -> Result<SizeMix, String> {
     let mut choices = Vec::new();
     let (mut said, mut unsaid) = (0u32, 0u32);
@@ -74,7 +74,7 @@ fn split(text: &str, base: KbBase) -> Result<SizeMix, String> {
     if said > 100 {
         return Err(format!("the percentages add up to {said}"));
     }
-    // Weights of what was said are multiplied, so that the rest divides evenly among the others.
+    // Given weights are multiplied, so that the rest can be divided evenly among the others.
     let scale = unsaid.max(1);
     let weighted = choices.into_iter().map(|(size, percent)| (size, percent.map_or(100 - said, |p| p * scale)));
     Ok(SizeMix { choices: weighted.filter(|&(_, weight)| weight > 0).collect() })

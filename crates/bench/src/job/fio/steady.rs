@@ -1,4 +1,4 @@
-//! `steadystate` and its companions.
+//! `steadystate` and related keys.
 
 use super::reader::Reader;
 use super::units;
@@ -8,8 +8,8 @@ use crate::job::steady::{Criterion, EVERY_NS, Figure, Limit, Rule, Steady};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// When the job is steady, and ends. As in fio, `steadystate_duration` is what turns it on, and the criterion is
-/// `iops_slope:0.01%` unless `steadystate` says otherwise (options.c; tried with fio 3.33).
+/// When the job counts as steady, and ends. As in fio, `steadystate_duration` enables it, and the criterion is `iops_slope:0.01%` unless
+/// `steadystate` gives another (options.c; tried with fio 3.33).
 pub fn steady(reader: &mut Reader<'_>, threads: u32) -> Result<Option<Steady>, JobError> {
     let base = reader.kb_base;
     let fixed = |figure: Figure, limit: &str| match figure {

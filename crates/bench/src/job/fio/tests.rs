@@ -13,7 +13,7 @@ fn plan(text: &str) -> Plan {
     parse_in(text, "t.fio", &surroundings()).unwrap_or_else(|e| panic!("{text}\n{e}"))
 }
 
-/// One job of these keys, a line each.
+/// A job with these keys, one on each line.
 fn job(keys: &str) -> Job {
     plan(&format!("[a]\nsize=1g\n{}\n", keys.replace(' ', "\n"))).groups[0][0].clone()
 }
@@ -120,7 +120,7 @@ fn patterns() {
     assert!(error("[a]\nrw=randread\nrandom_distribution=zoned_abs:90/1g:10/1g").contains("size="));
 }
 
-/// Such a job ended after one walk, a quarter of the I/Os that fio makes of it.
+/// Such a job ended after one walk through the region, with a quarter of the I/Os that fio makes.
 #[test]
 fn regression_a_walk_with_strides_goes_on_until_its_size_is_done_as_in_fio() {
     for keys in ["rw=read:12k bs=4k", "rw=write:-8k bs=4k", "rw=read bs=4k"] {
@@ -128,7 +128,7 @@ fn regression_a_walk_with_strides_goes_on_until_its_size_is_done_as_in_fio() {
     }
 }
 
-/// Reads and writes had one sequence between them, so that neither was sequential and the range was twice as large.
+/// Reads and writes shared one sequence, so neither was sequential, and the range was twice as large.
 #[test]
 fn regression_each_direction_of_a_sequential_mix_has_a_sequence_of_its_own_as_in_fio() {
     let plan = plan("[a]\nrw=rw\nsize=16m\nbs=64k\n");
@@ -146,13 +146,13 @@ fn regression_each_direction_of_a_sequential_mix_has_a_sequence_of_its_own_as_in
     assert_eq!(job("rw=randrw:8").pattern, own(Pattern::MixedSequential { random_percent: 13 }));
     assert_eq!(job("rw=trimwrite").pattern, own(Pattern::Sequential { per_thread: false }));
     assert_eq!(job("rw=rw rwmixread=100").pattern, Pattern::Sequential { per_thread: false });
-    // Each follows its own size.
+    // Each direction follows its own size.
     let strided =
         Pattern::ByKind(Box::new([8192, 12_288, 12_288].map(|stride_bytes| Pattern::Strided { stride_bytes })));
     assert_eq!(job("rw=rw:4k bs=4k,8k").pattern, strided);
 }
 
-/// Only the first value counted, so that the writes were random too.
+/// Only the first value counted, so writes were random too.
 #[test]
 fn regression_percentage_random_is_by_direction_as_in_fio() {
     let mixed = |random_percent| Pattern::MixedSequential { random_percent };
@@ -170,7 +170,7 @@ fn regression_percentage_random_is_by_direction_as_in_fio() {
     assert!(writes.iter().enumerate().all(|(at, &offset)| offset == at as u64 * 4096), "{writes:?}");
 }
 
-/// The sum went by the mix: 201 reads and 199 writes a second of `rate_iops=300,100`.
+/// The sum was divided by the mix: `rate_iops=300,100` became 201 reads and 199 writes a second.
 #[test]
 fn regression_rates_by_direction_make_the_mix_as_in_fio() {
     use OpKind::{Read, Write};
@@ -185,15 +185,15 @@ fn regression_rates_by_direction_make_the_mix_as_in_fio() {
     assert_eq!(of("rw=rw rate=1m bs=4k,8k").0, [(Read, 256), (Write, 128)]);
     assert_eq!(of("rw=rw rate=1000k,1").0, [(Read, 1_000_000), (Write, 1)]);
     assert_eq!(of("rw=randwrite rate_iops=300,100"), (vec![(Write, 100)], throttled(Some(100.0), None)));
-    // The other direction is as fast as it can, which no mix is.
+    // The other direction runs at full speed, which no mix can express.
     for keys in ["rw=randrw rate_iops=,250", "rw=randrw rate_iops=300,0", "rw=rw rate=1m,"] {
         assert!(job_error(keys).contains("a job for each direction"), "{keys}");
     }
     assert_eq!(of("rw=randrw rate_iops=0").1, Arrival::Closed);
 }
 
-/// It lay around the middle, where fio scatters it, and had the number given as its deviation, where fio's own is the
-/// mean of twelve uniform numbers and one more.
+/// Offsets lay around the middle, although fio scatters them; and the given number was the deviation, although fio uses the mean of twelve
+/// uniform numbers and one more.
 #[test]
 fn regression_normal_is_scattered_and_as_wide_as_fio_makes_it() {
     let plan = plan("[a]\nrw=randread\nsize=32m\nbs=4k\nrandom_distribution=normal:20\n");
@@ -204,11 +204,11 @@ fn regression_normal_is_scattered_and_as_wide_as_fio_makes_it() {
     let offsets: Vec<f64> = (0..8000).map(|_| generator.next().offset_bytes as f64 / f64::from(32 << 20)).collect();
     let mean = offsets.iter().sum::<f64>() / 8000.0;
     let variance = offsets.iter().map(|offset| (offset - mean).powi(2)).sum::<f64>() / 8000.0;
-    // A uniform one has 0.2887; fio 3.33 measured 0.289.
+    // A uniform distribution has 0.2887; fio 3.33 measured 0.289.
     assert!((variance.sqrt() - 0.2887).abs() < 0.03, "{}", variance.sqrt());
 }
 
-/// fio refuses them; here the rest of the accesses went to the rest of the region.
+/// fio refuses such zones; here the remaining accesses went to the rest of the region.
 #[test]
 fn regression_zones_without_all_accesses_are_refused_as_in_fio() {
     for zones in ["zoned:60/10:30/20", "zoned:60/10:30/90", "zoned:50/5:30/", "zoned_abs:60/1m:30/2m"] {
@@ -277,7 +277,7 @@ fn ends() {
 fn regions_and_clones_apart() {
     assert_eq!(job("offset=30%").region.offset, Extent::Percent(30.0));
     assert_eq!(plan("[a]\nsize=20%").groups[0][0].region.size, Extent::Percent(20.0));
-    // fio's shares end with the target.
+    // As in fio, shares end at the end of the target.
     for size in [100, 80] {
         let text = format!("[a]\noffset=30%\nsize={size}%");
         assert_eq!(plan(&text).groups[0][0].region.resolve(1000, 1).unwrap(), (300, 700));
@@ -392,7 +392,7 @@ fn notes_say_which_job_they_are_about() {
     assert!(shared.iter().any(|note| note.starts_with("`nice`")), "{shared:?}");
 }
 
-/// The shapes of fio's own examples.
+/// Jobs like those of fio's own examples.
 #[test]
 fn example_shapes() {
     let drive = "[global]\nbs=4k\nioengine=libaio\niodepth=4\nsize=10g\ndirect=1\nruntime=60\ndirectory=/mnt\n\
@@ -434,7 +434,7 @@ proptest! {
     }
 }
 
-/// fio's examples/jesd219.fio, what decides places of it.
+/// The keys of fio's examples/jesd219.fio that determine offsets.
 const JESD219: &str = "[global]
 bssplit=512/4:1024/1:1536/1:2048/1:2560/1:3072/1:3584/1:4k/67:8k/10:16k/7:32k/3:64k/3
 blockalign=4k
@@ -453,10 +453,10 @@ fn regression_blockalign_holds_in_zones() {
     let mut generator = crate::pattern::Generator::new(&plan.groups[0][0], (1 << 20, 1 << 30), 0).unwrap();
     let offsets: Vec<u64> = (0..10_000).map(|_| generator.next().offset_bytes).collect();
     assert!(offsets.iter().all(|offset| offset % 4096 == 0));
-    // Half of them in the first twentieth, nearly a third in the fifteen hundredths behind it.
+    // Half of the I/Os in the first twentieth, nearly a third in the following fifteen hundredths.
     let until = |percent: u64| offsets.iter().filter(|&&at| at - (1 << 20) < (1 << 30) / 100 * percent).count();
     assert!((4_800..5_200).contains(&until(5)) && (7_800..8_200).contains(&until(20)), "{} {}", until(5), until(20));
-    // Where it cannot be had it is refused.
+    // Refused where it is not possible.
     job_error("rw=randread bs=512 ba=4k random_distribution=zipf:1.1");
     assert_eq!(job("rw=randread bs=4k ba=4k random_distribution=zipf:1.1").pattern, Pattern::Zipf { theta: 1.1 });
 }
@@ -489,7 +489,7 @@ fn regression_engines_with_a_counterpart_are_mapped() {
         assert_eq!(plan.groups[0][0].access.calls, calls, "{engine}");
         assert!(plan.notes.iter().any(|found| found.contains(note)), "{engine}: {:?}", plan.notes);
     }
-    // What would do something else is refused.
+    // Engines that would do something else are refused.
     for engine in ["sg\nsg_write_mode=write_same", "io_uring_cmd\nwrite_mode=zeroes", "rados", "filecreate"] {
         job_error(&format!("rw=randread\nsize=1m\nioengine={engine}"));
     }
@@ -509,9 +509,9 @@ fn steady_states_are_fios() {
         ),
         ("ss=bw:1m ss_dur=30", steady(Figure::Bandwidth, Rule::Deviation, Limit::Fixed(1_048_576.0))),
         ("ss=lat:10us ss_dur=30", steady(Figure::Latency, Rule::Deviation, Limit::Fixed(10_000.0))),
-        // fio's own criterion where none is given.
+        // fio's own criterion if none is given.
         ("ss_dur=30", steady(Figure::Iops, Rule::Slope, Limit::Percent(0.01))),
-        // Its duration turns it on.
+        // Only the duration enables it.
         ("ss=iops:5%", None),
         ("ss=iops:5% ss_dur=0 ss_ramp=5", None),
     ] {

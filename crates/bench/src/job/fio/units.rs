@@ -1,11 +1,11 @@
-//! fio's numbers: sizes with its own idea of units, times, lists by direction.
+//! fio's numbers: sizes with its own meaning of units, times, lists by direction.
 
 use crate::job::error::quote;
 
 /// fio's `kb_base`: which units are powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KbBase {
-    /// The default: `k`, `kb`, `m` are powers of 1024 and, turned around, `kib`, `mib` are powers of 1000.
+    /// The default: `k`, `kb`, `m` are powers of 1024, and `kib`, `mib` are powers of 1000 (the opposite of the standard).
     #[default]
     Turned,
     /// `kb_base=1000`: `k`, `kb` powers of 1000; `kib` powers of 1024.
@@ -21,7 +21,7 @@ pub enum Amount {
     Percent(f64),
 }
 
-/// Whether the text has a unit that fio's default turns around.
+/// Whether the text has a unit whose meaning fio's default inverts.
 pub fn is_turned(text: &str, base: KbBase) -> bool {
     base == KbBase::Turned
         && text.split([',', ':', '/', '-']).any(|part| {
@@ -32,7 +32,7 @@ pub fn is_turned(text: &str, base: KbBase) -> bool {
 
 /// Reads `4k`, `1m`, `4kib`, `0x1000`, `30%`.
 ///
-/// As in fio's parser (not its manual) `4ki` is `4k`, and only `4kib` the other base.
+/// As in fio's parser (not its manual), `4ki` is `4k`, and only `4kib` has the other base.
 pub fn amount(text: &str, base: KbBase) -> Result<Amount, String> {
     let text = text.trim();
     let wrong = || format!("{} is not a size: write bytes, or a number with k, m, g, t, p or %", quote(text));
@@ -78,7 +78,7 @@ pub fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     }
 }
 
-/// Nanoseconds of `10`, `10s`, `500ms`, `5m`; without a unit in units of `default_ns`.
+/// Parses `10`, `10s`, `500ms`, `5m` to nanoseconds; without a unit, the number counts `default_ns`.
 pub fn time_ns(text: &str, default_ns: u64) -> Result<u64, String> {
     let text = text.trim();
     let wrong = || format!("{} is not a time: write a number with us, ms, s, m, h or d", quote(text));
@@ -97,8 +97,7 @@ pub fn time_ns(text: &str, default_ns: u64) -> Result<u64, String> {
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
 }
 
-/// Values for reads, writes and trims from `8k,32k`: the last one holds for the kinds behind it, an empty one leaves
-/// the default.
+/// Values for reads, writes and trims from `8k,32k`: the last value also holds for the kinds after it; an empty one keeps the default.
 pub fn by_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<[Option<T>; 3], String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).take(4).collect();
     if parts.len() > 3 {

@@ -1,4 +1,4 @@
-//! From the keys of a job to a [`Job`].
+//! Converts the keys of a job to a [`Job`].
 
 use super::format::{ArrivalKind, CallsKind, Direction, EvidenceKind, FlushKind, JobText, MixText};
 use super::value::{SizeChoice, SizeList};
@@ -10,10 +10,10 @@ use crate::job::size::Rate;
 use crate::job::steady::{EVERY_NS, Steady};
 use forebay_block::{OpKind, WaitMethod};
 
-/// Room for I/Os in flight, per thread, at the times of a generator.
+/// Default of I/Os in flight per thread for a job that runs at the times of a generator.
 const DEPTH_TIMED: u32 = 128;
 
-/// Makes the job, the `number`-th of its file; `place` names file and line.
+/// Makes a job, number `number` of its file; `place` is file and line for errors.
 pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job, JobError> {
     let default = Job::default();
     let wrong = |key: &str, reason: &str| JobError::value(&format!("{place}: job {name:?}"), key, reason);
@@ -26,7 +26,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
     if text.think_compute.is_some() && text.think.is_none() {
         return Err(wrong("think_compute", "it says how the time of `think` is spent: give `think` too"));
     }
-    // No size is the rest of the target; a size of 0, of a script that went wrong, must not be.
+    // A missing size means the rest of the target; a size of 0, perhaps from a faulty script, must not mean that.
     if text.region.is_some_and(|region| region.size.is_some_and(|size| size.0 == Extent::Bytes(0))) {
         return Err(wrong("region", "a size of 0 is nothing: leave `size` out for all behind the offset"));
     }
@@ -34,7 +34,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
         offset: region.offset.map(|extent| extent.0).unwrap_or_default(),
         size: region.size.map(|extent| extent.0).unwrap_or_default(),
     });
-    // A trace has a begin and an end of its own.
+    // A trace has its own beginning and end.
     let traced = matches!(arrival, Arrival::Times { .. }) || pattern.is_fed();
     let depth = if matches!(arrival, Arrival::Recorded { .. }) { DEPTH_TIMED } else { default.depth };
     Ok(Job {
@@ -71,7 +71,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
     })
 }
 
-/// Refuses what a generator says itself.
+/// Refuses keys for what the generator decides itself.
 pub fn check_generated(text: &JobText, name: &str, place: &str) -> Result<(), JobError> {
     let given = [
         ("rw", text.rw.is_some()),
@@ -105,10 +105,10 @@ pub fn check_generated(text: &JobText, name: &str, place: &str) -> Result<(), Jo
     }
 }
 
-/// Why a key has no effect beside the others, where that is so.
+/// Why a key has no effect beside the others; `None` if it has one.
 pub fn idle(text: &JobText, key: &str) -> Option<&'static str> {
     if text.mix.is_some() {
-        // That is an error of its own.
+        // `rw` beside `mix` is an error of its own.
         return None;
     }
     let rw = text.rw.unwrap_or(Direction::RandRead);

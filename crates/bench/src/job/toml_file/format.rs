@@ -1,4 +1,4 @@
-//! The keys of a job file, and their reference: what is said here is what the documentation says.
+//! The keys of a job file, and their reference, which agrees with the documentation.
 
 use super::value::{Bytes, ExtentValue, PatternValue, RateValue, SizeList, SteadyValue, Time, WaitValue};
 use serde::Deserialize;

@@ -1,10 +1,10 @@
-//! Jobs in groups, in the order that `group` and `after` ask for.
+//! Puts jobs into groups by `group` and `after`.
 
 use crate::job::error::JobError;
 use crate::job::model::Job;
 use std::collections::{BTreeMap, HashMap};
 
-/// A job, and what was said about its turn.
+/// A job, and its keys `group` and `after`.
 pub(super) struct Placed {
     pub job: Job,
     pub place: String,
@@ -12,11 +12,11 @@ pub(super) struct Placed {
     pub group: Option<u32>,
 }
 
-/// Jobs of a file in groups by number; a job that comes after another is in the group after its. Numbers without jobs
-/// are skipped.
+/// The jobs of a file in groups by number; a job with `after` is in the group that follows the named job's. Numbers without jobs are
+/// skipped.
 ///
 /// # Errors
-/// `after` of an unknown job, of itself, in a circle, or beside `group`.
+/// `after` names an unknown job or the job itself, makes a circle, or stands beside `group`.
 pub fn in_order(jobs: Vec<Placed>) -> Result<Vec<Vec<Job>>, JobError> {
     let by_name: HashMap<&str, usize> = jobs.iter().enumerate().map(|(i, job)| (job.job.name.as_str(), i)).collect();
     let mut before = Vec::with_capacity(jobs.len());
@@ -38,7 +38,7 @@ pub fn in_order(jobs: Vec<Placed>) -> Result<Vec<Vec<Job>>, JobError> {
     }
     let mut numbers = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
-        // Walks to the job at the chain's begin; a chain longer than there are jobs is a circle.
+        // Follows the chain to its first job; a chain longer than the number of jobs is a circle.
         let (mut at, mut steps) = (index, 0u64);
         while let Some(previous) = before[at] {
             at = previous;

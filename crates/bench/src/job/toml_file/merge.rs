@@ -1,4 +1,4 @@
-//! What a job takes from `[defaults]`.
+//! Fills a job's keys from `[defaults]`.
 
 use super::format::JobText;
 
@@ -11,8 +11,8 @@ macro_rules! fill {
     )*};
 }
 
-/// A job with what it leaves open filled from `defaults`; keys that exclude each other are taken together or not at
-/// all. A generator takes nothing that it decides itself.
+/// A job whose missing keys are filled from `defaults`; keys that exclude each other are taken together or not at all. A job with a
+/// generator takes no key for what the generator decides.
 pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
     if job.generator.is_some() {
         fill!(
@@ -35,7 +35,7 @@ pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
     if job.arrival.is_none() && job.rate.is_none() && job.trace.is_none() {
         fill!(job, defaults: arrival, rate, trace);
     } else if job.arrival.is_some_and(|kind| kind != super::format::ArrivalKind::Closed) {
-        // `arrival = "poisson"` alone changes how the shared rate is kept.
+        // `arrival = "poisson"` alone only changes how the shared rate is kept.
         fill!(job, defaults: rate, trace);
     } else if job.rate.is_some() {
         fill!(job, defaults: arrival);
@@ -49,7 +49,7 @@ pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
         cooldown, start_delay, compressible, duplicates, verify, seed, cpus, wait, calls, buffered, dsync,
         single_submission, steadystate, steadystate_duration, steadystate_ramp_time, steadystate_check_interval,
     );
-    // These say more about `rw`; beside a `mix` they would be errors that the job did not make.
+    // These keys qualify `rw`; beside a `mix` they would cause errors although the job is correct.
     if job.mix.is_none() {
         fill!(job, defaults: read_percent, fua);
     }

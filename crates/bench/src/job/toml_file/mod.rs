@@ -36,11 +36,11 @@ use format::{FileText, JobText};
 use groups::Placed;
 use std::collections::HashSet;
 
-/// Reads a job file; `name` stands for it in errors.
+/// Reads a job file; errors name it `name`.
 ///
 /// # Errors
-/// [`JobError`]: with line and column where the text or a value is wrong, an unknown key with the nearest known one,
-/// and what [`validate`] refuses.
+/// [`JobError`]: an error in the text or a value with line and column, an unknown key with the nearest known one, or a job that
+/// [`validate`] refuses.
 pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
     check_length(name, text.len())?;
     let file: FileText = toml::from_str(text).map_err(|e| syntax_error(&e, text, name))?;
@@ -80,7 +80,7 @@ fn read_job(text: JobText, defaults: &JobText, index: usize, place: &str) -> Res
     }
     let idle = [("read_percent", text.read_percent.is_some()), ("fua", text.fua == Some(true))];
     let mut text = merge::with_defaults(text, defaults);
-    // What a job says itself must have an effect; defaults are for those that can use them.
+    // A key of the job itself must have an effect; defaults are used where they can be.
     for (key, _) in idle.into_iter().filter(|(_, given)| *given) {
         if let Some(reason) = convert::idle(&text, key) {
             return Err(JobError::value(place, key, reason));
@@ -117,7 +117,7 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
     }
 }
 
-/// Keys of fio, and of habit, with ours; none of them is near enough by its letters.
+/// Keys of fio and other customary names with ours, since none of them is similar enough in spelling.
 const OTHERS_KEYS: [(&str, &str); 19] = [
     ("bs", "size"),
     ("blocksize", "size"),

@@ -28,7 +28,7 @@ fn an_empty_job_is_the_default() {
     assert_eq!(job(""), Job { name: "job1".to_owned(), ..Job::default() });
 }
 
-/// They were "struct RegionText belongs here", and "a sequence belongs here".
+/// The errors were "struct RegionText belongs here" and "a sequence belongs here".
 #[test]
 fn regression_no_type_of_the_program_is_asked_for_where_a_table_or_list_belongs() {
     for (keys, example) in [
@@ -228,7 +228,7 @@ fn groups_run_in_order() {
     assert!(error("[[job]]\nname='a'\n[[job]]\nname='a'\n").contains("another job"));
 }
 
-/// `direct` had no neighbour, and that of `ioengine` was none of its meaning.
+/// There was no suggestion for `direct`, and the one for `ioengine` had another meaning.
 #[test]
 fn regression_keys_of_fio_for_the_way_of_access_have_a_counterpart() {
     for (theirs, ours) in
@@ -268,7 +268,7 @@ fn errors_name_line_key_and_neighbour() {
         "size = -1",
         "size = \"5GiB\"",
         "region = { size = \"101%\" }",
-        // It was the whole target.
+        // A size of 0 meant the whole target.
         "region = { size = 0 }",
         "region = { offset = \"1MiB\", size = \"0\" }",
         "wait = \"hybrid\"",
@@ -318,7 +318,7 @@ fn a_job_may_end_when_it_is_steady() {
         let found = job(&keys.replace("iops_slope:0.3%", text)).steady.unwrap();
         assert_eq!(found.limit, Limit::Fixed(limit), "{text}");
     }
-    // What defaults say is completed by the job.
+    // The job completes what the defaults give.
     let shared = plan(&format!("[defaults]\n{keys}\n[[job]]\nsteadystate_duration = \"4s\"\n[[job]]\n"));
     let windows: Vec<u64> = shared.groups[0].iter().map(|job| job.steady.unwrap().window_ns).collect();
     assert_eq!(windows, [4_000_000_000, 6_000_000_000]);

@@ -1,4 +1,4 @@
-//! Values with a form of their own. Each reads itself, so that an error knows its line and column.
+//! Values with their own syntax. Each parses itself, so that errors have line and column.
 
 use crate::job::error::quote;
 use crate::job::model::{Extent, Pattern, Zone};
@@ -10,15 +10,15 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Reads itself from text; whole numbers come here as their digits.
+/// A value that parses itself from text; whole numbers are passed as their digits.
 pub trait FromText: Sized {
-    /// What is expected, for errors.
+    /// What is expected, for error messages.
     const EXPECTED: &'static str;
 
-    /// Reads one.
+    /// Parses a value.
     ///
     /// # Errors
-    /// A sentence about the text.
+    /// A sentence that says what is wrong with the text.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
@@ -62,7 +62,7 @@ macro_rules! reads_text {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bytes(pub u64);
 
-/// A time with its unit: `"10us"`, `"5ms"`, `"60s"`, `"10min"`, `"1h"`.
+/// A time in nanoseconds, written with its unit: `"10us"`, `"5ms"`, `"60s"`, `"10min"`, `"1h"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time(pub u64);
 
@@ -74,7 +74,7 @@ pub struct RateValue(pub Rate);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExtentValue(pub Extent);
 
-/// Where I/Os go; see [`super::format::JobText::pattern`].
+/// The offsets of I/Os; see [`super::format::JobText::pattern`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternValue(pub Pattern);
 
@@ -82,7 +82,7 @@ pub struct PatternValue(pub Pattern);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WaitValue(pub WaitMethod);
 
-/// What must be steady, and its limit; see [`super::format::JobText::steadystate`].
+/// A criterion of the steady state, and its limit; see [`super::format::JobText::steadystate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SteadyValue(pub Criterion, pub Limit);
 
@@ -255,7 +255,7 @@ fn stride(text: &str) -> Result<i64, String> {
     i64::try_from(bytes).map(|bytes| sign * bytes).map_err(|_| format!("a stride of {bytes} bytes is too large"))
 }
 
-/// `ACCESSES/SIZE,...`, both in percent.
+/// Parses `ACCESSES/SIZE,...`, both in percent.
 fn zones(text: &str) -> Result<Vec<Zone>, String> {
     const MOST: usize = 256;
     let zones: Option<Vec<Zone>> = text

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Writes a telemetry file of the given records of job 1, thread 3.
+/// Writes a telemetry file with these records, of job 1, thread 3.
 fn spill_to(path: &Path, chunk: u32, records: &[Record]) {
     let mut spill = Spill::create(path, &header(), options(chunk, 512, 1)).unwrap();
     let mut recorder = spill.recorder(1, 3).unwrap();
@@ -21,7 +21,7 @@ fn what_was_recorded_is_what_parquet_gives() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("run.fbt"), dir.path().join("run.parquet"));
     let mut records: Vec<_> = (0..1_000).map(record).collect();
-    // Odd, but possible: a clock that went back between two CPUs, hours of latency, the largest trim, the last byte.
+    // Unusual but possible: a clock that went back between two CPUs, hours of latency, the largest trim, the last byte.
     records[7].submitted_ns = records[7].intended_ns - 5;
     records[8].completed_ns = 5 * 3_600 * 1_000_000_000;
     records[9].len_bytes = u32::MAX;

@@ -31,7 +31,7 @@ fn ns_per_push(mut recorder: Recorder, rounds: usize, pushes: u64) -> (f64, Reco
     (best, recorder)
 }
 
-/// `cargo test --release -p forebay-bench --lib telemetry -- --ignored --nocapture`: with all of it optimised.
+/// `cargo test --release -p forebay-bench --lib telemetry -- --ignored --nocapture`, so that everything is optimised.
 #[test]
 #[ignore = "a measurement, to be run in release"]
 fn cost_of_push() {
@@ -50,7 +50,7 @@ fn cost_of_push() {
         println!("ring of {records:6} records            {ring:6.2} ns");
     }
     let dir = tempfile::tempdir().unwrap();
-    // To nowhere, as fast as it goes: what chunks cost that have left the worker's cache.
+    // To a null target, as fast as possible: the cost of chunks that have left the worker's cache.
     for (chunk_records, chunks) in [(1_024, 4), (4_096, 4), (16_384, 4), (65_536, 4), (65_536, 64)] {
         let null = File::options().write(true).open("/dev/null").unwrap();
         let options = options(chunk_records, chunks, 1);
@@ -59,7 +59,7 @@ fn cost_of_push() {
         let report = recorder.finish();
         println!("spilled, {chunks:2} chunks of {chunk_records:6}      {spilled:6.2} ns, {report:?}");
     }
-    // What the spill thread takes for itself.
+    // The cost of the spill thread itself.
     let targets = [("/dev/null", File::options().write(true).open("/dev/null")), ("a file", tempfile::tempfile())];
     for (name, file) in targets {
         let mut spill = Spill::start(Box::new(file.unwrap()), name, &header(), options(65_536, 64, 1)).unwrap();
@@ -83,7 +83,7 @@ fn cost_of_push() {
         paced.push(record(i));
     }
     println!("20 M/s for 0.5 s to {}: {:?}, {:?}", path.display(), paced.finish(), begin.elapsed());
-    // 1 M/s, as a fast device: does the spill keep up, and what does it take?
+    // 1 M/s, as with a fast device: does the spill keep up, and what does it cost?
     let mut paced = spill.recorder(0, 1).unwrap();
     let begin = Instant::now();
     for i in 0..3_000_000u64 {
@@ -93,7 +93,7 @@ fn cost_of_push() {
     println!("1 M/s for 3 s: {:?}", paced.finish());
     let report = spill.finish(TIMEOUT);
     println!("{report:?}");
-    // Convert.
+    // The conversion to Parquet.
     let begin = Instant::now();
     let summary = parquet::convert_file(&path, &dir.path().join("cost.parquet")).unwrap();
     let seconds = begin.elapsed().as_secs_f64();
@@ -106,7 +106,7 @@ fn cost_of_push() {
     if let Ok(keep) = std::env::var("FOREBAY_KEEP_PARQUET") {
         fs::copy(dir.path().join("cost.parquet"), keep).unwrap();
     }
-    // Nobody to write: every chunk waits, all else is dropped.
+    // Nothing is written: every chunk waits, and all other records are dropped.
     struct Stuck(File);
     impl SpillTarget for Stuck {
         fn append(&mut self, bytes: &[u8]) -> io::Result<()> {

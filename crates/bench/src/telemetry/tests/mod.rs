@@ -22,7 +22,7 @@ fn header() -> Header {
     }
 }
 
-/// A record that says which it is.
+/// A record that identifies itself by its index.
 fn record(index: u64) -> Record {
     Record {
         intended_ns: index * 1_000,
@@ -40,7 +40,7 @@ const fn options(chunk_records: u32, chunks_per_thread: u32, threads: u32) -> Sp
     SpillOptions { chunk_records, chunks_per_thread, threads }
 }
 
-/// A file in memory, as long as it may become.
+/// A file in memory with a limited length.
 #[derive(Clone)]
 struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -74,7 +74,7 @@ impl SpillTarget for Memory {
     }
 }
 
-/// A file of so many segments of `chunk` records each, whole.
+/// A complete file with `segments` segments of `chunk` records each.
 fn small_file(segments: u64, chunk: u32) -> Vec<u8> {
     let memory = Memory::new();
     let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header(), options(chunk, 64, 1)).unwrap();

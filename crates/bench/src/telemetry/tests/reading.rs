@@ -11,7 +11,7 @@ fn begin_bytes() -> usize {
     small_file(0, RECORDS).len() - 64
 }
 
-/// Stores the checksum of a block of 64 bytes that was changed.
+/// Updates the checksum of a block of 64 bytes that was changed.
 fn reseal(block: &mut [u8]) {
     let crc = crc32c(&block[12..64]);
     block[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -128,7 +128,7 @@ fn every_flipped_bit_is_found_and_costs_one_segment_at_most() {
 fn a_hole_in_the_middle_costs_only_what_it_touches() {
     let file = small_file(5, RECORDS);
     let begin = begin_bytes();
-    // Bytes of segment 1 are gone, so that segment 2 begins where segment 1 promised records.
+    // Bytes of segment 1 are missing, so segment 2 begins within the announced length of segment 1.
     for gone in 1..SEGMENT {
         let mut short = file.clone();
         let at = begin + SEGMENT + 64;
@@ -137,7 +137,7 @@ fn a_hole_in_the_middle_costs_only_what_it_touches() {
         assert_eq!(segments.iter().map(|s| s.sequence).collect::<Vec<_>>(), [0, 2, 3, 4], "{gone} bytes");
         assert_eq!((summary.missing_segments, summary.damaged_places), (1, 1));
     }
-    // A whole segment is gone without a trace, or there twice; or the last, which only the footer knows.
+    // A whole segment is missing without a trace, or is there twice; or the last is missing, which only the footer shows.
     let mut short = file.clone();
     short.drain(begin + SEGMENT..begin + 2 * SEGMENT);
     let (_, summary) = read_all(&short);
@@ -150,7 +150,7 @@ fn a_hole_in_the_middle_costs_only_what_it_touches() {
     let mut short = file.clone();
     short.drain(begin + 4 * SEGMENT..begin + 5 * SEGMENT);
     assert_eq!(read_all(&short).1.missing_segments, 1);
-    // Something after the footer.
+    // Bytes after the footer.
     let mut long = file;
     long.extend_from_slice(&[0; 1000]);
     assert_eq!(read_all(&long).1.torn_tail_bytes, 1000);
@@ -174,7 +174,7 @@ fn hostile_headers_with_right_checksums_are_refused() {
     assert!(matches!(damaged(0, 0), TelemetryError::NotTelemetry));
 
     let begin = begin_bytes();
-    // Job, thread and count of a segment: outside their bounds it is none.
+    // Job, thread or count of a segment is out of its bounds, so the segment is invalid.
     for (at, value) in [(24, 2), (28, 65_536), (32, 0), (32, 65_537), (32, u32::MAX)] {
         let mut bytes = file.clone();
         bytes[begin + at..begin + at + 4].copy_from_slice(&value.to_le_bytes());
@@ -183,14 +183,14 @@ fn hostile_headers_with_right_checksums_are_refused() {
         assert!(segments.is_empty(), "{value} at {at}");
         assert_eq!((summary.damaged_bytes, summary.missing_segments), (SEGMENT as u64, 1));
     }
-    // An unknown kind of I/O under right checksums.
+    // An unknown kind of I/O with correct checksums.
     let mut bytes = file.clone();
     bytes[begin + 64 + 38] = 99;
     let crc = crc32c(&bytes[begin + 64..begin + SEGMENT]);
     bytes[begin + 12..begin + 16].copy_from_slice(&crc.to_le_bytes());
     reseal(&mut bytes[begin..begin + 64]);
     assert_eq!(read_all(&bytes).1.segments, 0);
-    // Numbers as large as they can be.
+    // Numbers as large as possible.
     let mut bytes = file;
     bytes[begin + 16..begin + 24].fill(0xff);
     bytes[begin + 40..begin + 48].fill(0xff);
@@ -242,7 +242,7 @@ fn short_reads_change_nothing_and_errors_say_where() {
     assert_eq!(error.to_string(), "cannot read telemetry at byte 300: medium error");
 }
 
-/// What may happen to a file.
+/// Damage that may happen to a file.
 #[derive(Clone, Debug)]
 enum Harm {
     Flip(usize, u8),
@@ -290,7 +290,7 @@ proptest! {
         let (all, _) = read_all(&file);
         let begin = begin_bytes();
         let mut bytes = file.clone();
-        // The header stays, so that what follows it is reached; it has tests of its own.
+        // The header is not damaged, so that what follows it is reached; the header has tests of its own.
         let mut tail = bytes.split_off(begin);
         harms.iter().for_each(|h| apply(&mut tail, h));
         bytes.extend_from_slice(&tail);

@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Tells when an append begins, and does it when it is let.
+/// Reports when an append begins, and carries it out once it is allowed to.
 struct Gate {
     memory: Memory,
     entered: Sender<()>,
@@ -15,7 +15,7 @@ struct Gate {
 
 impl SpillTarget for Gate {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // Both fail once the test has gone: then all is let through.
+        // Both fail once the test has ended; then everything is let through.
         let _ = self.entered.send(());
         let _ = self.let_in.recv();
         self.memory.append(bytes)
@@ -47,7 +47,7 @@ fn wait_until_written(spill: &Spill, records: u64) {
 #[test]
 fn every_record_arrives_in_the_order_of_its_thread() {
     let memory = Memory::new();
-    // Chunks enough that nothing is dropped, whatever the scheduler does.
+    // Enough chunks that nothing is dropped, whatever the scheduler does.
     let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header(), options(100, 64, 4)).unwrap();
     let threads: Vec<_> = (0..4u32)
         .map(|t| {
@@ -84,7 +84,7 @@ fn regression_a_chunk_that_is_not_full_can_be_submitted() {
     let memory = Memory::new();
     let mut spill = Spill::start(Box::new(memory.clone()), "memory", &header(), options(100, 8, 1)).unwrap();
     let mut recorder = spill.recorder(0, 0).unwrap();
-    // Nothing to pass on is no segment.
+    // Without records there is no segment.
     recorder.submit();
     let mut made = 0;
     for count in [7, 1, 120] {
@@ -92,7 +92,7 @@ fn regression_a_chunk_that_is_not_full_can_be_submitted() {
         made += count;
         recorder.submit();
         wait_until_written(&spill, made);
-        // Nothing more has come, and the recorder goes on as before: this is what a kill would leave.
+        // Nothing more has arrived, and the recorder goes on as before: this is what a kill would leave.
         let (segments, summary) = read_all(&memory.content());
         assert_eq!((summary.records, summary.footer), (made, None));
         let records: Vec<Record> = segments.into_iter().flat_map(|segment| segment.records).collect();
@@ -108,10 +108,10 @@ fn a_slow_spill_drops_exactly_what_has_no_chunk_and_says_where() {
     let mut spill = Spill::start(Box::new(gate), "gate", &header(), options(10, 2, 1)).unwrap();
     entered.recv().unwrap();
     let mut recorder = spill.recorder(0, 0).unwrap();
-    // The eleventh hands the first chunk over; the writer has emptied it when it enters.
+    // The eleventh record passes the first chunk on; the writer has emptied it when it enters.
     (0..11).for_each(|i| recorder.push(record(i)));
     entered.recv().unwrap();
-    // 20 more fill both chunks, the next 27 find none.
+    // 20 more records fill both chunks; the next 27 find none.
     (11..57).for_each(|i| recorder.push(record(i)));
     assert_eq!(recorder.report(), RecorderReport { recorded: 30, dropped: 27 });
     drop(open);
@@ -184,7 +184,7 @@ fn whatever_the_timing_every_record_is_written_or_counted() {
 fn a_full_disk_ends_the_file_and_not_the_run() {
     let begin = small_file(0, 1).len() - 64;
     let segment = 64 + 10 * 40;
-    // Two segments and a part of the third.
+    // Room for two segments and a part of the third.
     for part in [0, 1, 64, 65, segment - 1] {
         let memory = Memory::limited(begin + 2 * segment + part);
         let mut spill = Spill::start(Box::new(memory.clone()), "disk", &header(), options(10, 4, 1)).unwrap();
@@ -215,7 +215,7 @@ fn a_full_disk_ends_the_file_and_not_the_run() {
     let report = spill.finish(TIMEOUT);
     assert!(!report.is_clean && report.failure.is_some());
     assert_eq!(read_all(&memory.content()).1.torn_tail_bytes, 63);
-    // Not even for the header, on a real file.
+    // No room even for the header, on a real file.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = Spill::start(Box::new(full), "/dev/full", &header(), options(10, 4, 1)).unwrap_err();
     assert!(error.to_string().contains("/dev/full ends at byte 0"), "{error}");
@@ -282,7 +282,7 @@ fn a_spill_thread_that_dies_is_survived_and_each_record_counted_once() {
     let mut recorder = spill.recorder(0, 0).unwrap();
     (0..11).for_each(|i| recorder.push(record(i)));
     assert!(has_died.recv().is_err());
-    // The inbox goes a moment after the target.
+    // The inbox is closed a moment after the target.
     thread::sleep(Duration::from_millis(50));
     (11..100).for_each(|i| recorder.push(record(i)));
     let counted = recorder.finish();
@@ -300,7 +300,7 @@ fn a_recorder_that_outlives_the_spill_counts_its_records() {
     (0..11).for_each(|i| recorder.push(record(i)));
     wait_until_written(&spill, 10);
     assert!(spill.finish(TIMEOUT).is_clean);
-    // The inbox goes with the thread, a moment after it has answered.
+    // The inbox is closed with the thread, a moment after it has answered.
     thread::sleep(Duration::from_millis(50));
     (11..100).for_each(|i| recorder.push(record(i)));
     assert_eq!(recorder.finish(), RecorderReport { recorded: 10, dropped: 90 });
