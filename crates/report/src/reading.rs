@@ -245,7 +245,7 @@ fn values(value: &Value) -> u64 {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

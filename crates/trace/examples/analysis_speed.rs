@@ -1,11 +1,11 @@
-//! How fast a trace is analysed and sized, as `forebay analyze` and `forebay size` do it.
+//! Speed of analysing and sizing a trace, as `forebay analyze` and `forebay size` do it.
 //!
 //!     cargo run --release -p forebay-trace --example analysis_speed -- FORMAT FILE [ROUNDS [MEMORY_MIB]]
 //!
-//! Each round reads the trace alone, analyses it, and sizes it, which reads it again where it has too many writes to be kept; by one thread, and then as
-//! it is done where there are several processors. Printed are the requests in a second of the one thread's
-//! processor time, so that a busy machine tells about the same as an idle one; those in a second as a clock has it, of one thread and
-//! of several; and a hash of the results: two builds with the same hash say the same of the trace.
+//! Each round reads the trace alone, analyses it, and sizes it; sizing reads the trace again if it has too many writes to keep. Everything
+//! is done by one thread first, and then as on a machine with several processors. Printed are: requests per second of the one thread's
+//! processor time, so that a busy machine gives about the same as an idle one; requests per second by the clock, with one thread and with
+//! several; and a hash of the results. Two builds with the same hash give the same results for the trace.
 
 use forebay_trace::analysis::{Analysis, Options, ReadHits, Report, Sizing, Writes};
 use forebay_trace::format::parquet::Wanted;
@@ -18,14 +18,14 @@ use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What is read, and how.
+/// The trace that is read, and how.
 struct Trace<'a> {
     path: &'a Path,
     format: Format,
     options: Options,
 }
 
-/// Seconds of each round.
+/// Seconds of each round, by processor time and by the clock.
 #[derive(Default)]
 struct Seconds {
     processor: Vec<f64>,
@@ -101,7 +101,7 @@ impl Trace<'_> {
         Ok((report, read_hits, writes))
     }
 
-    /// A hash of the results, and one block in how many was analysed and sized.
+    /// A hash of the results, and the sampling rates (one block in how many) of analysis and sizing.
     fn size(&self) -> Outcome<(u64, u64, u64)> {
         // The first pass of a sizing is an analysis that keeps writes.
         let (report, _, writes) = self.analyze(Analysis::keeping_writes(&self.options))?;

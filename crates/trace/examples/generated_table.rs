@@ -1,4 +1,4 @@
-//! Prints what the generators give beside what was published: `generated_table [SCALE] [SEED]`.
+//! Prints the generators' figures beside the published ones: `generated_table [SCALE] [SEED]`.
 
 #[path = "../tests/all/generate/counters.rs"]
 mod counters;

@@ -1,10 +1,10 @@
-//! How fast a trace is imported, beside a bare scan of the same file in the same run.
+//! Speed of importing a trace, beside a bare scan of the same file in the same run.
 //!
 //!     cargo run --release -p forebay-trace --example import_speed -- FORMAT FILE [ROUNDS]
 //!
-//! Each round imports the file once and scans it once: reads it in chunks and counts its line ends. Printed are the
-//! lines (of a binary file the requests) in a second of processor time, so that a busy machine tells about the same as an
-//! idle one, and the import's rate in parts of the scan's.
+//! Each round imports the file once and scans it once (reads it in chunks and counts its line ends). Printed are the lines (for a binary
+//! file, the requests) per second of processor time, so that a busy machine gives about the same as an idle one, and the import's speed as
+//! a fraction of the scan's.
 
 use forebay_trace::Names;
 use forebay_trace::format::parquet::Wanted;

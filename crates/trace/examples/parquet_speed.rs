@@ -1,9 +1,9 @@
-//! How fast traces are written to and read from Parquet, on one core.
+//! Speed of writing traces to Parquet and reading them, on one core.
 //!
-//! `cargo run --release -p forebay-trace --example parquet_speed -- [MILLION_ROWS [ROUNDS]]`: writes synthetic rows to
-//! a temporary file, then reads them in rounds: the hot columns, the four that every trace has, and all; and analyses them as
-//! `forebay analyze --sample N` does. Times are of the CPU, not of the clock: other work on the machine counts less. In each
-//! round the bytes of the same file are also read bare, as a measure of the machine.
+//! `cargo run --release -p forebay-trace --example parquet_speed -- [MILLION_ROWS [ROUNDS]]` writes synthetic rows to a temporary file.
+//! Each round reads them with the hot columns, with the four columns that every trace has, and with all; and analyses them as `forebay
+//! analyze --sample N` does. Times are CPU times, so that other work on the machine matters less. Each round also reads the bare bytes of
+//! the file, as a measure of the machine.
 
 use forebay_trace::analysis::{Analysis, Options};
 use forebay_trace::format::parquet::{ParquetTrace, ParquetWriter, Wanted};
@@ -113,7 +113,7 @@ fn read(path: &Path, wanted: Wanted) -> Result<u64, Box<dyn Error>> {
     }
 }
 
-/// As `forebay analyze` without rules: its columns, its analysis.
+/// Analyses as `forebay analyze` without rules, with the columns that it needs.
 fn analyse(path: &Path, sample_halvings: u32) -> Result<(), Box<dyn Error>> {
     let wanted = Wanted { depth: true, process: true, ..HOT };
     let mut trace = ParquetTrace::open(path)?.with_columns(wanted);

@@ -1,13 +1,13 @@
-//! Reading ahead: a source on a thread of its own, a few batches before whoever takes them.
+//! Read-ahead: a thread reads a source some batches ahead of its consumer.
 
 use crate::names::{NamesWithCopy, NewNames};
 use crate::worker::Worker;
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 
-/// Batches that are read ahead. Their memory goes round: none is allocated for the next one.
+/// Batches that are read ahead. They are reused, so that none is allocated for the next one.
 const BATCHES: usize = 4;
 
-/// What a source says of itself.
+/// The state that a source reports with its batches.
 #[derive(Debug, Default)]
 struct Said {
     faults: Faults,
@@ -24,7 +24,7 @@ impl Said {
     }
 }
 
-/// What was read at a time, and what the source said of itself then.
+/// The requests of one read, and the state that the source reported after it.
 struct Batch {
     requests: Vec<Request>,
     names: NewNames,
@@ -41,7 +41,7 @@ impl Batch {
 /// A source, and the names that it adds to.
 type Reading<S> = (S, NamesWithCopy);
 
-/// Fills a batch; whether there are more.
+/// Fills a batch; true if there are more.
 fn fill<S: Source>((source, names): &mut Reading<S>, batch: &mut Batch) -> bool {
     batch.read = source.read(&mut batch.requests, &mut names.names);
     names.take_new(&mut batch.names);
@@ -49,11 +49,11 @@ fn fill<S: Source>((source, names): &mut Reading<S>, batch: &mut Batch) -> bool 
     matches!(batch.read, Ok(true))
 }
 
-/// A source that is read ahead, by a thread that begins with the first read and ends with the last. What it gives is what the source
-/// would give, and so is what it says, which is of the requests handed out and not of those ahead. Names must be the same at each read,
-/// and nobody else may add to them.
+/// Reads a source ahead by a thread that starts with the first read and ends after the last. Requests are those of the source; faults and
+/// facts too, and they belong to the requests passed on so far, not to those ahead. The same names must be passed to each read, and nobody
+/// else may add to them.
 pub struct Ahead<S> {
-    /// Before the first read, and after the last.
+    /// The source before the first read and after the last; in between, the thread has it.
     source: Option<S>,
     reader: Option<Worker<Reading<S>, Batch>>,
     was_started: bool,
@@ -61,14 +61,14 @@ pub struct Ahead<S> {
 }
 
 impl<S: Source + Send + 'static> Ahead<S> {
-    /// Over a source.
+    /// Reads `source` ahead.
     pub fn new(source: S) -> Self {
         let mut said = Said::default();
         said.update(&source);
         Self { source: Some(source), reader: None, was_started: false, said }
     }
 
-    /// Has a thread read the source; where there can be none, it is read where it is.
+    /// Starts the thread; if there can be none, the source is read by the caller.
     fn start(&mut self, names: &Names) {
         self.was_started = true;
         let Some(source) = self.source.take() else { return };
@@ -81,12 +81,12 @@ impl<S: Source + Send + 'static> Ahead<S> {
         }
     }
 
-    /// Takes the source back from the thread, which has come to its end.
+    /// Takes the source back from the thread, which has ended.
     fn take_back(&mut self) {
         self.source = self.reader.take().map(|reader| reader.end().0);
     }
 
-    /// Reads the source where it is.
+    /// Reads the source in the caller's thread.
     fn read_here(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         let Some(source) = &mut self.source else { return Ok(false) };
         let read = source.read(into, names);
@@ -131,6 +131,6 @@ impl<S: Source + Send + 'static> Source for Ahead<S> {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,7 +1,7 @@
 //! `files::Watch` on real file systems over loop devices. Needs root, so it is a step of `./check` of its own:
 //! `cargo test -p forebay-trace --test files -- --ignored --test-threads=1`
 #![forbid(unsafe_code)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use forebay_trace::Lifetime;

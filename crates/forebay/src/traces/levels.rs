@@ -142,7 +142,7 @@ impl Source for Leveled {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

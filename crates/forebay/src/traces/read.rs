@@ -178,7 +178,7 @@ pub fn no_such_volume(wanted: &str, known: &[impl AsRef<str>]) -> String {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

@@ -98,7 +98,7 @@ pub fn load(text: &str) -> Result<Loaded> {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

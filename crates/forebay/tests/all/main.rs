@@ -1,7 +1,7 @@
 //! The program as its users meet it: one program of tests, so that what they share is built once. The test `house`, which runs
 //! alone, is another.
 #![forbid(unsafe_code)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod adopt;

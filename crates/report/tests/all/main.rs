@@ -1,6 +1,6 @@
 //! Pages of results as a reader of the file finds them. What a browser makes of them is tested with the program.
 #![forbid(unsafe_code)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use forebay_report::{Kind, Results, is_page};

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What becomes of the last batch.
+/// How the source ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Whole,
@@ -13,13 +13,13 @@ enum End {
     Panic,
 }
 
-/// So many batches of three requests, each with names, faults and notes of its own.
+/// A source of `count` batches of three requests, each with its own names, faults and notes.
 struct Batches {
     given: usize,
     count: usize,
     end: End,
     faults: Faults,
-    /// How many were read, for those on the other side.
+    /// Number of batches read, shared with the test.
     read: Arc<AtomicUsize>,
 }
 
@@ -39,7 +39,7 @@ impl Source for Batches {
             let mut request = Request::new(place, Op::Write, at, 4096);
             request.volume = names.volumes.number(&format!("volume {}", place / 4));
             request.path = names.paths.number(&format!("path {place} {at}"));
-            // Again and otherwise, as a source may.
+            // Set again to another value, as a source may do.
             names.levels.set(request.path - request.path % 2, (place % 7) as u8);
             into.push(request);
         }
@@ -64,7 +64,7 @@ impl Source for Batches {
     }
 }
 
-/// All that can be seen of a source, batch by batch, of at most so many; also behind its end.
+/// Everything that a source reports, for at most `most` batches, and also after its end.
 fn seen(source: &mut impl Source, most: usize) -> Vec<String> {
     let (mut names, mut seen, mut ends) = (Names::default(), Vec::new(), 0);
     names.volumes.number("there before");
@@ -111,7 +111,7 @@ fn whoever_stops_early_waits_for_nothing_and_little_was_read_ahead() {
     let mut source = Ahead::new(source);
     seen(&mut source, 2);
     drop(source);
-    // The thread ends with the batch that it reads, and drops the source.
+    // The thread ends with the batch that it is reading, and drops the source.
     while Arc::strong_count(&read) > 1 {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
+//! The state of each followed block: when it was accessed, which row wrote it, and whether its data is live.
 
 use super::distances::Distances;
 use super::fetching::{Fetching, NEAR_BLOCKS};
@@ -9,53 +9,53 @@ use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
 use std::hint::black_box;
 
-/// Bytes of a block.
+/// Bytes in a block.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Blocks of a volume that can be distinguished: 64 PiB.
+/// Most blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
-/// Memory of a block that is followed, in bytes, about: what is known of it (40), its marks (2), and its number, which alone takes up
-/// to 94 where no neighbour is followed and the table is at its worst load. Neighbours that are alike have all but the marks once.
+/// Approximate memory of a followed block in bytes: its state (40), its marks (2), and its number, which takes up to 94 if no neighbour is
+/// followed and the table has its worst load. Similar neighbours share everything but the marks.
 pub const FOLLOWED_BYTES: u64 = 136;
-/// Not in the stack.
+/// The place of a block that is not in the stack.
 const NOWHERE: Place = Place::MAX;
-/// Who finds hot blocks: by all accesses, by reads, by writes.
+/// Indices of the finders of hot blocks: by all accesses, by reads, by writes.
 const ALL: usize = 0;
 const READS: usize = 1;
 const WRITES: usize = 2;
 
-/// What is known of a block, or of the first of an extent: the places of those behind it are the next ones, and all else is the same.
+/// The state of a block, or of an extent by its first block: the other blocks have the following places, and everything else is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     accessed: Place,
-    /// Where it is among the blocks written and not discarded since.
+    /// Place among the blocks that were written and not discarded since.
     written: Place,
-    /// When it was last read; valid where it was.
+    /// Time of the last read; valid if `was_read`.
     read_at: u64,
-    /// When it was last written; valid where it was.
+    /// Time of the last write; valid if the block was written.
     written_at: u64,
-    /// Bytes that the trace had written when it was written.
+    /// Bytes that the whole trace had written at the time of that write.
     clock_bytes: u64,
     row: u16,
     was_read: bool,
 }
 
-/// What is known of a block that nothing is known of, or that is followed no longer.
+/// The state of a block without a known past, or one that is no longer followed.
 const UNKNOWN: Block =
     Block { accessed: NOWHERE, written: NOWHERE, read_at: 0, written_at: 0, clock_bytes: 0, row: 0, was_read: false };
 
 impl Block {
-    /// What is known of the block so many behind this one in its extent.
+    /// The state of the block at distance `blocks` behind this one in its extent.
     fn ahead(self, blocks: Place) -> Self {
         let written = if self.written == NOWHERE { NOWHERE } else { self.written + blocks };
         Self { accessed: self.accessed + blocks, written, ..self }
     }
 
-    /// Who wrote it last, how long ago and how many bytes of the trace, when that had written `clock_bytes`.
+    /// The row that wrote the block last, and the time and the bytes of the trace since then, when the trace has written `clock_bytes`.
     fn since_write(&self, now: u64, clock_bytes: u64) -> (u16, u64, u64) {
         (self.row, now.saturating_sub(self.written_at), clock_bytes - self.clock_bytes)
     }
 
-    /// What was known of it before an access.
+    /// The state before an access, for statistics.
     fn seen(&self) -> Seen {
         let is_written = self.written != NOWHERE;
         Seen {
@@ -67,56 +67,56 @@ impl Block {
     }
 }
 
-/// What an access to a followed block was, for those who keep statistics.
+/// The state of a followed block before an access, for statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// When it was read before.
+    /// Time of the last read; `None` if there was none.
     pub read_at: Option<u64>,
-    /// When it was written before.
+    /// Time of the last write; `None` if there was none.
     pub written_at: Option<u64>,
-    /// Row that last wrote it, where it lives.
+    /// Row that last wrote the block; `None` if it holds no live data.
     pub writer: Option<u16>,
-    /// What a write or a discard ends: the row, time and bytes written since its write.
+    /// For a write or discard that ends a version: the version's row, and the time and bytes written since it was written.
     pub since_write: Option<(u16, u64, u64)>,
 }
 
 impl Seen {
-    /// When it was accessed before. Time does not go back: the later of the two was the last.
+    /// Time of the last access. Time does not go back, so it is the later of read and write.
     pub fn accessed_at(&self) -> Option<u64> {
         self.read_at.max(self.written_at)
     }
 }
 
-/// The blocks of a trace.
+/// The followed blocks of a trace.
 #[derive(Default)]
 pub struct Blocks {
     slots: Slots,
-    /// By the numbers of their extents.
+    /// The states by the numbers of their extents.
     blocks: Vec<Block>,
     sample: Sample,
     limit: usize,
     accessed: Stack,
     written: Stack,
-    /// Hot blocks, by accesses and by writes, and how they are found.
+    /// Hot blocks by accesses and by writes, and the finders that detect them.
     hot_accessed: Hot,
     hot_written: Hot,
     find: [Finder; 3],
     fetching: Fetching,
-    /// Live blocks of each row.
+    /// Number of live blocks of each row.
     live: Vec<u64>,
     peak_bytes: Vec<u64>,
     peak_all_bytes: u64,
     peak_accessed_bytes: u64,
-    /// Of all accesses, of the reads among them, and of writes among writes.
+    /// Distances of all accesses.
     pub all: Distances,
-    /// The reads among them.
+    /// Distances of reads among all accesses.
     pub reads: Distances,
-    /// Writes, by the blocks written since.
+    /// Distances of writes, in blocks written since.
     pub writes: Distances,
 }
 
 impl Blocks {
-    /// Follows at most so many blocks, of them one in 2^`halvings` from the first on.
+    /// Follows at most `limit` blocks, and from the beginning only one in 2^`halvings`.
     pub fn new(limit: usize, halvings: u32) -> Self {
         let limit = limit.clamp(1024, LIVE_MAX);
         let mut blocks = Self { limit, sample: Sample::one_in_power(halvings), ..Self::default() };
@@ -126,28 +126,27 @@ impl Blocks {
         blocks
     }
 
-    /// Blocks that each followed one stands for; 1: all are followed.
+    /// Number of blocks that each followed one stands for; 1 if all are followed.
     pub fn weight(&self) -> u64 {
         self.sample.weight()
     }
 
-    /// Most bytes that a row occupied at a time.
+    /// Most bytes that a row occupied at any time.
     pub fn peak_bytes(&self, row: u16) -> u64 {
         self.peak_bytes.get(usize::from(row)).copied().unwrap_or(0)
     }
 
-    /// Most bytes written and not discarded at a time.
+    /// Most bytes that were written and not discarded at any time.
     pub fn peak_all_bytes(&self) -> u64 {
         self.peak_all_bytes
     }
 
-    /// Most bytes known to have been accessed, and not discarded.
+    /// Most bytes that were accessed and not discarded at any time.
     pub fn peak_accessed_bytes(&self) -> u64 {
         self.peak_accessed_bytes
     }
 
-    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block, number of blocks, and whether
-    /// they write.
+    /// Prefetches the states of the blocks of the next requests, given by volume, first block, number of blocks, and whether they write.
     pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
@@ -155,7 +154,7 @@ impl Blocks {
         let Self { fetching, slots, blocks, accessed, written, .. } = self;
         let found = fetching.entries(slots, requests);
         let block = |slot: Slot| blocks.get(slot as usize).unwrap_or(&UNKNOWN);
-        // Both ends of what is known, which may lie in two lines of the cache.
+        // Both ends of a state, which may lie in two cache lines.
         black_box(found.iter().fold(0, |sum, &(slot, _)| sum ^ block(slot).read_at ^ u64::from(block(slot).row)));
         let looked = found.iter().fold(0, |sum, &(slot, is_write)| {
             let of_written = if is_write { written.look(block(slot).written) } else { 0 };
@@ -164,9 +163,9 @@ impl Blocks {
         black_box(looked);
     }
 
-    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed, how many blocks it stands
-    /// for, and of how many neighbours the same is to be said. Returns how many blocks the first one stands for, where it is
-    /// followed. Times never go back.
+    /// Handles reads, or accesses of unknown kind, of `count` blocks from `first`. Calls `tell` for each followed block with its state, the
+    /// number of blocks it stands for, and the number of neighbours with the same state. Returns the number of blocks that the first block
+    /// stands for, if it is followed. Times must not go back.
     pub fn read(
         &mut self,
         volume: u32,
@@ -211,8 +210,8 @@ impl Blocks {
         first_weight
     }
 
-    /// Writes of `count` blocks from `first` by a row, when the trace had written `clock_bytes`; tells of each that is
-    /// followed, as [reads](Self::read) do.
+    /// Handles writes of `count` blocks from `first` by a row, when the trace has written `clock_bytes`. Calls `tell` as [`Self::read`]
+    /// does.
     pub fn write(
         &mut self,
         volume: u32,
@@ -273,13 +272,13 @@ impl Blocks {
         self.find_hot(volume, first, count, Some(WRITES));
     }
 
-    /// As long as all blocks are followed, and there is room for more: puts those of `count` from an address on top of the stack of
-    /// accesses, all at once that are of one extent, and notes how far they were from there. Calls `take` with what is known of the first
-    /// of them from now on, how many they are, and what it was and that distance, if they were followed before. Returns for how
-    /// many it has done so; the others are for [one by one](Self::touch).
+    /// While all blocks are followed and there is room for more: moves `count` blocks from an address to the top of the access stack, a
+    /// whole extent at a time, and counts their distances. Calls `take` with the new state of the extent's first block, the number of
+    /// blocks, and, if they were followed before, the old state and the distance. Returns the number of blocks done; the others are left to
+    /// [`Self::touch`], one by one.
     ///
-    /// A request is mostly of neighbours that were last accessed by one request, too. So it costs about as much as one of a single
-    /// block: what is known of all is known of the first, and their distances are the same.
+    /// The blocks of a request were mostly last accessed by one request too. So the request costs about as much as one of a single block:
+    /// one state represents all of them, and their distances are equal.
     fn alike(
         &mut self,
         begin: u64,
@@ -287,7 +286,7 @@ impl Blocks {
         mut take: impl FnMut(&mut Self, &mut Block, u64, Option<(Block, u64)>),
     ) -> u64 {
         let mut done = 0;
-        // The extent before, and how many blocks it has.
+        // The previous extent, and its number of blocks.
         let mut last: Option<(Slot, u64)> = None;
         while done < count && self.has_extents() {
             if self.accessed.has_no_room_for(NEIGHBOURS as usize) {
@@ -341,14 +340,14 @@ impl Blocks {
         done
     }
 
-    /// Whether blocks that are alike have one number: until a table without any that are may be full.
+    /// Whether similar neighbours share one number. This ends when the table, which may then be full, is converted to single blocks.
     fn has_extents(&mut self) -> bool {
         let may_be_full = self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit;
         let Self { slots, blocks, .. } = self;
         slots.has_extents(may_be_full, |part| _ = part_of(blocks, &part))
     }
 
-    /// Whether a block that is raised fills a gap: then those behind it have other distances.
+    /// Whether raising the block fills a gap; the blocks behind it then have other distances.
     fn fills_gaps(&mut self, address: u64) -> bool {
         if !self.accessed.has_gaps() && !self.written.has_gaps() {
             return false;
@@ -359,7 +358,7 @@ impl Blocks {
             || first.written != NOWHERE && self.written.has_gap_above(first.written)
     }
 
-    /// So many blocks that are alike are written; what they were. `block` is the first of them.
+    /// Handles a write of `times` similar blocks, and returns their state before. `block` is the state of the first of them.
     fn write_alike(&mut self, block: &mut Block, times: u64, before: Option<Block>, at: (u64, u64), row: u16) -> Seen {
         let ((now, clock_bytes), len) = (at, times as usize);
         let mut seen = before.map_or(Seen::default(), |before| before.seen());
@@ -381,7 +380,7 @@ impl Blocks {
         seen
     }
 
-    /// So many blocks more are a row's, each of which stands for `weight`.
+    /// Adds `times` live blocks to a row, each of which stands for `weight`.
     fn has_live(&mut self, row: u16, times: u64, weight: u64) {
         let live = &mut self.live[usize::from(row)];
         *live += times;
@@ -390,7 +389,7 @@ impl Blocks {
         self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
     }
 
-    /// Accesses of the hot ones among `count` blocks from `first`.
+    /// Handles accesses of the hot blocks among `count` blocks from `first`.
     fn access_hot(&mut self, volume: u32, first: u64, count: u64, is_read: bool) {
         let weight = self.sample.weight();
         for key in self.hot_accessed.among(address(volume, first), count) {
@@ -403,7 +402,7 @@ impl Blocks {
         }
     }
 
-    /// Counts accesses of `count` blocks from `first`, so that hot ones are found; also as those of one kind.
+    /// Counts accesses of `count` blocks from `first` to find hot blocks; if `kind` is given, for that kind too.
     fn find_hot(&mut self, volume: u32, first: u64, count: u64, kind: Option<usize>) {
         if count == 0 || self.sample.weight() == 1 {
             return;
@@ -423,8 +422,7 @@ impl Blocks {
         }
     }
 
-    /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed
-    /// one that lived.
+    /// Handles a discard of `count` blocks from `first`, when the trace has written `clock_bytes`. Calls `tell` for each followed block.
     pub fn discard(&mut self, volume: u32, first: u64, count: u64, at: (u64, u64), mut tell: impl FnMut(Seen, u64)) {
         let (now, clock_bytes) = at;
         let keys = self.sample.among(volume, first, count, (self.slots.len(), self.slots.addresses()));
@@ -443,12 +441,12 @@ impl Blocks {
             }
             let Some(slot) = self.slots.remove(key) else { continue };
             let block = std::mem::replace(&mut self.blocks[slot as usize], UNKNOWN);
-            // A hot one's mark stands for nothing, and so would its gap.
+            // The mark of a hot block does not count, so its gap must not either.
             leave(&mut self.accessed, block.accessed, self.hot_accessed.has(key));
             let mut seen = block.seen();
             if block.written != NOWHERE {
-                // What is discarded while it is staged never gets to the capacity tier. The gap that it leaves counts as it
-                // did, so it is all the same in which order the blocks of a discard go.
+                // A block that is discarded while it is staged never reaches the capacity tier. The gap that it leaves counts like the
+                // block, so the order of the blocks in a discard does not matter.
                 let is_hot = self.hot_written.has(key);
                 if !is_hot {
                     let distance = self.hot_written.distance(block.written, &self.written, weight);
@@ -462,8 +460,8 @@ impl Blocks {
         }
     }
 
-    /// Puts a block on top of the stack of accesses; its number, what it was before, and the distance to its last access, which is
-    /// noted. No distance of a hot one, which has been noted.
+    /// Moves a block to the top of the access stack and counts its distance. Returns its number, its state before, and the distance; no
+    /// distance for a hot block, whose distance has been counted elsewhere.
     fn touch(&mut self, key: u64) -> (Slot, Seen, Option<Option<u64>>) {
         if self.accessed.is_full() {
             let places = self.blocks.iter_mut().map(|block| &mut block.accessed);
@@ -525,12 +523,13 @@ impl Blocks {
     }
 }
 
-/// Bytes that blocks of a sample stand for; a trace may have chosen blocks that are followed to the last.
+/// Bytes that sampled blocks stand for. Saturates, because a trace may consist of blocks that are followed at any sampling rate.
 fn bytes_of(blocks: u64, weight: u64) -> u64 {
     blocks.saturating_mul(weight).saturating_mul(BLOCK_BYTES)
 }
 
-/// An extent was cut: each part has what is known of its first block. That of its first block, if it was followed.
+/// Copies states after an extent was cut: each part gets the state of its own first block. Returns the state of the part's first block, if
+/// it was followed.
 fn part_of(blocks: &mut Vec<Block>, part: &Extent) -> Option<Block> {
     if blocks.len() < part.end() {
         blocks.resize(part.end(), UNKNOWN);
@@ -544,7 +543,7 @@ fn part_of(blocks: &mut Vec<Block>, part: &Extent) -> Option<Block> {
     Some(first)
 }
 
-/// Takes a block out of a stack, which has a gap from then on; where it is hot, as if it had never been there.
+/// Takes a block out of a stack, which leaves a gap; a hot block leaves none.
 fn leave(stack: &mut Stack, place: Place, is_hot: bool) {
     if is_hot { stack.forget(place) } else { stack.remove(place) }
 }

@@ -1,4 +1,4 @@
-//! How evenly requests come: times between them, and rates over windows of several lengths.
+//! How evenly requests arrive: the times between them, and rates over windows of several lengths.
 
 use super::histogram::Histogram;
 
@@ -8,11 +8,11 @@ pub const WINDOWS_NS: [u64; 5] = [1_000_000, 10_000_000, 100_000_000, 1_000_000_
 /// Requests and bytes of the windows of one length.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// Bytes in a window, of those in which there was something.
+    /// Bytes of each window that has any.
     pub bytes: Histogram,
-    /// Requests in a window.
+    /// Requests of each window that has any.
     pub requests: Histogram,
-    /// From the first request to the end of the window that is open.
+    /// End of the open window, as time since the first request.
     end_ns: u64,
     now_bytes: u64,
     now_requests: u64,
@@ -21,19 +21,19 @@ pub struct Window {
 /// Times between requests, and bursts.
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
-    /// Nanoseconds from one request to the next.
+    /// Nanoseconds between consecutive requests.
     pub gaps_ns: Histogram,
-    /// By the lengths of [`WINDOWS_NS`].
+    /// One entry for each length of [`WINDOWS_NS`].
     pub windows: [Window; WINDOWS_NS.len()],
-    /// First and last issue, in nanoseconds.
+    /// Times of the first and the last issue in nanoseconds; `None` without requests.
     pub span_ns: Option<(u64, u64)>,
-    /// Bytes and requests since the shortest window was last closed, which the windows do not have yet. None of them ends within
-    /// it, as each is made of whole ones.
+    /// Bytes and requests since the shortest window was last closed, not yet added to the windows. All windows are multiples of the
+    /// shortest, so none ends within it.
     not_counted: (u64, u64),
 }
 
 impl Bursts {
-    /// A request of so many bytes at a time; times do not go back.
+    /// Counts a request of `len_bytes` at `now_ns`; times must not go back.
     pub fn note(&mut self, now_ns: u64, len_bytes: u64) {
         let (first_ns, last_ns) = self.span_ns.unwrap_or((now_ns, now_ns));
         if self.span_ns.is_some() {
@@ -62,13 +62,13 @@ impl Bursts {
         }
     }
 
-    /// Closes the windows that are open.
+    /// Closes all open windows.
     pub fn finish(&mut self) {
         self.count();
         self.windows.iter_mut().for_each(Window::close);
     }
 
-    /// From the first issue to the last, in nanoseconds.
+    /// Nanoseconds from the first issue to the last.
     pub fn len_ns(&self) -> u64 {
         self.span_ns.map_or(0, |(first, last)| last - first)
     }

@@ -1,25 +1,25 @@
-//! Classes of requests as they come, for a view of what is going on: no blocks are followed.
+//! Assigns requests to classes as they arrive, for a live view; no blocks are followed.
 
 use super::blocks::BLOCK_BYTES;
 use super::rows::{By, Part, Rows};
 use crate::{Knows, Names, Op, Request};
 use forebay_prism::Rule;
 
-/// Gives requests the rows that an analysis by class gives them.
+/// Assigns each request the row that an analysis by class would give it.
 pub struct Classes {
     rows: Rows,
     parts: Vec<Part>,
 }
 
 impl Classes {
-    /// By `rules`, (class, rule), the earlier before the later; then by marks, hints and behaviour.
+    /// `rules` are pairs of class and rule, the first match wins; then marks, hints and behaviour decide.
     #[must_use]
     pub fn new(rules: &[(String, Rule)]) -> Self {
         Self { rows: Rows::new(By::Class, rules), parts: Vec::new() }
     }
 
-    /// The number of a request's class, that of its larger part where it has several; `None` where it has none: a flush, a
-    /// discard, or a read of what is only known to who wrote it.
+    /// The number of a request's class; of several parts, that of the largest. `None` for a flush, a discard, or a read whose class depends
+    /// on who wrote the data.
     pub fn class(&mut self, request: &Request, names: &Names, knows: Knows) -> Option<u16> {
         let first = request.offset_bytes / BLOCK_BYTES;
         let blocks = (request.end_bytes().div_ceil(BLOCK_BYTES)).saturating_sub(first).max(1);
@@ -46,7 +46,7 @@ impl Classes {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -73,7 +73,7 @@ mod tests {
             let class = classes.class(&request, &names, knows);
             assert_eq!(class.map(|class| classes.name(class)), wanted, "{request:?}");
         }
-        // Without any evidence behaviour tells something.
+        // Without any evidence, behaviour decides.
         let class = classes.class(&Request { lifetime: Lifetime::NotSet, ..write }, &names, knows).unwrap();
         assert!(!classes.name(class).is_empty());
     }

@@ -1,28 +1,28 @@
-//! Queue depths: how many requests were at the device, by the requests and by the time. A device is a volume of the trace: each has a
-//! queue of its own, and a server of 16 disks with one request at each is one of depth 1.
+//! Queue depths: how many requests were at the device, per request and over time. Each volume of the trace is a device with its own queue:
+//! a server of 16 disks with one request at each has depth 1.
 
 use crate::hash::Seed;
 use crate::{NOT_KNOWN, Request};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// Requests in flight that are followed at most.
+/// Most requests in flight that are followed.
 const IN_FLIGHT_MAX: usize = 1 << 16;
-/// So many later ends are passed over to put one in its place; what belongs further ahead goes to the heap.
+/// Most later ends that are passed over to insert one into the queue; an end that belongs further ahead goes to the heap.
 const PASSED_MAX: usize = 32;
-/// Depths distinguished; larger ones count as the last.
+/// Number of depths that are distinguished; larger ones count as the last.
 pub const DEPTHS: usize = 1025;
-/// Processes with depths of their own; others share the last.
+/// Most processes with their own depths; others share the last.
 const PROCESSES_MAX: usize = 256;
-/// Largest number of a process's name.
+/// Largest number of a process's name for which a place is kept.
 const NUMBERS_MAX: usize = 1 << 20;
 
-/// Requests at each depth, and nanoseconds at each depth, of all devices together. Index 0 is unused.
+/// Requests and nanoseconds at each depth, over all devices. Index 0 is unused.
 #[derive(Clone, Debug)]
 pub struct Depths {
-    /// Requests issued at a depth of their device, themselves included.
+    /// Requests by the depth of their device at issue, themselves included.
     pub requests: Vec<u64>,
-    /// Nanoseconds that devices had so many requests in flight.
+    /// Nanoseconds for which devices had each depth.
     pub time_ns: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Depths {
 }
 
 impl Depths {
-    /// Mean depth that a request met; `None` where there were none.
+    /// Mean depth that a request met; `None` without requests.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let count: u64 = self.requests.iter().sum();
@@ -41,13 +41,13 @@ impl Depths {
         (count > 0).then(|| sum / count as f64)
     }
 
-    /// How long devices were busy, all added up.
+    /// Time for which devices were busy, summed over devices, in nanoseconds.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.time_ns.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
     }
 
-    /// Mean depth of a device while it was busy, over time; `None` where none ever was.
+    /// Mean depth over the time in which devices were busy; `None` if none ever was.
     #[must_use]
     pub fn mean_busy(&self) -> Option<f64> {
         let busy = self.busy_ns();
@@ -55,7 +55,7 @@ impl Depths {
         (busy > 0).then(|| sum / busy as f64)
     }
 
-    /// The depth below or at which a share of the requests lies; `None` where there were none.
+    /// The depth that a share of the requests does not exceed; `None` without requests.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<usize> {
         let count: u64 = self.requests.iter().sum();
@@ -68,7 +68,7 @@ impl Depths {
     }
 }
 
-/// What is in flight at a device, of all processes or of one.
+/// The requests in flight at a device, of all processes or of one.
 #[derive(Clone, Copy, Default)]
 struct Level {
     requests: usize,
@@ -89,11 +89,11 @@ impl Level {
     }
 }
 
-/// When a request ends, the place of its process, and its device.
+/// End time of a request, place of its process, and its device.
 type End = (u64, u16, u32);
 
-/// When requests in flight end. Mostly who begins later ends later, or nearly so: a queue in
-/// order, and a heap for the others.
+/// The end times of requests in flight. Requests that begin later mostly end later, or nearly so: there is an ordered queue, and a heap for
+/// the exceptions.
 #[derive(Default)]
 struct Ends {
     queue: VecDeque<End>,
@@ -119,7 +119,7 @@ impl Ends {
         self.queue.insert(at, end);
     }
 
-    /// The first to end, if it ends until then.
+    /// Removes the first request to end, if it ends by `now_ns`.
     fn next_until(&mut self, now_ns: u64) -> Option<End> {
         let (queued, heaped) = (self.queue.front().copied(), self.heap.peek().map(|Reverse(end)| *end));
         match (queued, heaped) {
@@ -132,27 +132,27 @@ impl Ends {
     }
 }
 
-/// Follows what is in flight, from issue times and latencies, or takes the depths that were recorded.
+/// Follows requests in flight by their issue times and latencies, or uses recorded depths.
 #[derive(Default)]
 pub struct DepthMeter {
     all: Depths,
-    /// By the numbers of the devices.
+    /// The levels by device number.
     levels: Vec<Level>,
     recorded: Depths,
     has_recorded: bool,
-    /// The depths of each process, in the order in which they came, and at which place a process's number has its own. What is at a
-    /// device is counted for each process once there are two: the first one's is that of all until then.
+    /// Depths of each process, in order of appearance, and the place of each process number. Depths are counted per process only once there
+    /// are two: until then, those of the first process are those of all.
     processes: Vec<(u32, Depths)>,
     places: Vec<Option<u16>>,
-    /// By place of the process and device, where something is in flight.
+    /// Level by place of the process and device, while something is in flight.
     process_levels: HashMap<(u16, u32), Level, Seed>,
     ends: Ends,
-    /// Requests without a latency, and those beyond the limit.
+    /// Number of requests without a latency, and of those beyond the limit.
     not_followed: u64,
 }
 
 impl DepthMeter {
-    /// A request is issued. Issue times do not go back.
+    /// Counts the issue of a request. Issue times must not go back.
     pub fn issue(&mut self, request: &Request) {
         if request.depth > 0 {
             self.has_recorded = true;
@@ -188,7 +188,7 @@ impl DepthMeter {
         }
     }
 
-    /// The place of a process; those that are too many share the last.
+    /// The place of a process; processes beyond the limit share the last place.
     fn place(&mut self, process: u32) -> u16 {
         let number = process as usize;
         if let Some(Some(place)) = self.places.get(number) {
@@ -212,7 +212,7 @@ impl DepthMeter {
         place as u16
     }
 
-    /// A second process comes: all that was, was the first one's.
+    /// Called when a second process appears: everything so far belonged to the first.
     fn part_processes(&mut self) {
         self.processes[0].1 = self.all.clone();
         let busy = (0..).zip(&self.levels).filter(|(_, level)| level.requests > 0);
@@ -225,8 +225,8 @@ impl DepthMeter {
         }
     }
 
-    /// The depths of all requests, and of each process; `None` where the trace tells neither depths nor latencies. What was
-    /// recorded counts more than what follows from latencies.
+    /// The depths of all requests, and of each process; `None` if the trace has neither depths nor latencies. Recorded depths take
+    /// precedence over those computed from latencies.
     pub fn finish(mut self) -> Option<(Depths, BTreeMap<u32, Depths>)> {
         self.end_until(u64::MAX);
         let followed = self.all.requests.iter().any(|&count| count > 0);
@@ -255,7 +255,7 @@ mod tests {
         Request { latency_ns, process, ..Request::new(issued_ns, Op::Read, 0, 4096) }
     }
 
-    /// Each device's time is added to that of the others: together they may have more than a number holds.
+    /// The times of all devices are added; together they may exceed 64 bits.
     #[test]
     fn regression_busy_times_of_several_devices_do_not_overflow() {
         let mut depths = Depths::default();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Few values, so that many are equal; and some that end long after all others.
+        /// Few different values, so that many are equal; and some ends long after all others.
         #[test]
         fn ends_come_in_their_order(steps in vec((any::<bool>(), 0u64..300, 0u16..3, 0u8..4), 0..600)) {
             let (mut ends, mut model, mut now_ns) = (Ends::default(), Vec::new(), 0);
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(all.time_ns[..4], [0, 110, 30, 20]);
         assert_eq!(processes[&1].requests[..3], [0, 2, 1]);
         assert_eq!(processes[&2].requests[..3], [0, 1, 0]);
-        // Of the first until 200 and then from 300; of the other from 150 to 250.
+        // The first process is busy until 200 and again from 300; the other one from 150 to 250.
         assert_eq!(
             (processes[&1].time_ns[..3].to_vec(), processes[&2].time_ns[..3].to_vec()),
             (vec![0, 90, 20], vec![0, 100, 0])
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(all.quantile(0.5), Some(1));
     }
 
-    /// The same requests had depths of 1 in formats that record the depth, and of 2 in others: there it was over all volumes, as was
-    /// the time in both.
+    /// The same requests had depth 1 in formats that record the depth, and 2 in others, because the computed depth was over all volumes; so
+    /// was the time in both.
     #[test]
     fn regression_depths_are_those_of_each_device() {
         let mut meter = DepthMeter::default();

@@ -1,21 +1,21 @@
-//! How far back accesses reach, and the miss ratios that follow.
+//! Stack distances of accesses, and the miss ratios that follow from them.
 
 use super::groups::Groups;
 use super::histogram::Histogram;
 
-/// Distances that wait to be counted at most.
+/// Most distances that wait to be counted.
 const WAITING_MAX: usize = 512;
 
-/// Counts of stack distances. Exact while every block is followed, and in buckets of 0.8 % from then on.
+/// Counts of stack distances: exact while every block is followed, from then on in buckets of 0.8 %.
 #[derive(Clone, Debug)]
 pub struct Distances {
     exact: Vec<u64>,
-    /// Of `exact`, what is not counted yet, and how often: each count lies elsewhere in memory, and of many at once the waits overlap.
+    /// Distances and counts not yet added to `exact`. Counts lie far apart in memory; if many are added together, the cache misses overlap.
     waiting: Vec<(usize, u64)>,
     sampled: Option<Histogram>,
-    /// All accesses, also those of blocks that are not followed.
+    /// Number of all accesses, including those to blocks that are not followed.
     accesses: u64,
-    /// Accesses that were followed, by the weight they had.
+    /// Sum of the weights of accesses to followed blocks.
     followed: f64,
     groups: Groups,
 }
@@ -28,13 +28,13 @@ impl Default for Distances {
 }
 
 impl Distances {
-    /// Counts accesses, whether their blocks are followed or not.
+    /// Counts accesses, whether or not their blocks are followed.
     pub fn count(&mut self, accesses: u64) {
         self.accesses += accesses;
     }
 
-    /// An access to a block that stands for `weight`, of a group of the sample (none for a hot one, which stands for itself), with
-    /// as many other blocks accessed since the last one; `None` where there was none.
+    /// Counts an access to a block that stands for `weight`, in a group of the sample (`None` for a hot block, which only stands for
+    /// itself). `distance` is the number of other blocks accessed since the block's last access; `None` if there was none.
     pub fn access(&mut self, distance: Option<u64>, weight: u64, group: Option<usize>) {
         self.followed += weight as f64;
         if let (true, Some(group)) = (self.sampled.is_some(), group) {
@@ -57,7 +57,7 @@ impl Distances {
         }
     }
 
-    /// As many accesses to blocks that each stand for themselves: while every block is followed.
+    /// Counts `times` accesses to blocks that only stand for themselves, while every block is followed.
     pub fn access_all(&mut self, distance: Option<u64>, times: u64) {
         debug_assert!(self.sampled.is_none(), "all blocks are followed");
         self.followed += times as f64;
@@ -83,13 +83,12 @@ impl Distances {
         }
     }
 
-    /// A version of a block is dead without having been written over: it counts as kept where it was still there, and as no
-    /// access.
+    /// Counts the discard of a block's version: it counts as kept if it was still in the cache, but not as an access.
     pub fn discarded(&mut self, distance: u64, weight: u64, group: Option<usize>) {
         self.at_distance(distance, weight, group);
     }
 
-    /// From now on blocks stand for several.
+    /// From now on, blocks stand for several.
     pub fn sample(&mut self) {
         self.count_waiting();
         let exact = std::mem::take(&mut self.exact);
@@ -104,8 +103,8 @@ impl Distances {
         self.accesses
     }
 
-    /// Share of accesses that an LRU cache of so many blocks serves, and half of its 95 % interval where it is of a sample;
-    /// `None` where there were none.
+    /// Share of accesses that an LRU cache of `blocks` blocks serves, and half of its 95 % interval if only a sample is followed; `None`
+    /// without accesses.
     pub fn hit_ratio(&self, blocks: u64) -> Option<(f64, Option<f64>)> {
         if self.accesses == 0 {
             return None;

@@ -1,29 +1,29 @@
-//! Fetching ahead what is looked at next.
+//! Prefetches the entries and blocks that are needed next.
 
 use super::sampling::address;
 use super::slots::{NEIGHBOURS, Slot, Slots};
 
-/// Groups of neighbours whose entries and blocks are fetched at a time, and how many of one request.
+/// Most groups of neighbours that are prefetched at a time, and most of one request.
 const FETCHED_MAX: usize = 128;
 const FETCHED_OF_REQUEST_MAX: usize = 4;
-/// Blocks of which nothing is to be fetched: the processor has them at hand.
+/// With fewer blocks than this, nothing is prefetched: they fit into the processor's cache.
 pub const NEAR_BLOCKS: usize = 4096;
 
-/// The blocks that the next requests ask for, fetched before the first of them is looked at: so the processor waits for all of them
-/// at once. Each request alone would have it wait for an entry, then for a block, then for its places in the stacks.
+/// Prefetches the blocks of the next requests before the first of them is handled, so that the cache misses overlap. Otherwise each request
+/// would wait for an entry, then for a block, then for its places in the stacks.
 #[derive(Default)]
 pub struct Fetching {
     groups: Vec<u64>,
-    /// Of each group the first and the last block that a request is of, and whether it writes.
+    /// For each group, the first and last block of a request, and whether the request writes.
     ends: Vec<(u64, u64, bool)>,
     entries: Vec<usize>,
-    /// The numbers that they lead to, and whether it is for a write.
+    /// The numbers found in the entries, and whether the request writes.
     slots: Vec<(Slot, bool)>,
 }
 
 impl Fetching {
-    /// Fetches entries of the first of these requests, given by volume, first block, number of blocks, and whether they write; the
-    /// numbers that they lead to.
+    /// Prefetches the entries of the first of these requests, given by volume, first block, number of blocks, and whether they write;
+    /// returns the numbers found.
     pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64, bool)>) -> &[(Slot, bool)] {
         self.groups.clear();
         self.ends.clear();

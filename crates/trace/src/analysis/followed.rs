@@ -1,4 +1,4 @@
-//! What an analysis follows block by block, and over time: its second stage.
+//! The second stage of an analysis: what it follows block by block, and over time.
 
 use super::REQUESTS_FETCHED;
 use super::blocks::{BLOCK_BYTES, Blocks, FOLLOWED_BYTES};
@@ -10,7 +10,7 @@ use super::statistics::RowStatistics;
 use super::{Options, moved, touched, writes};
 use crate::{NOT_KNOWN, Op, Request};
 
-/// Bytes that rows were written with, by the row that behaviour alone would have said.
+/// Bytes written by row, and by the row that behaviour alone would have chosen.
 #[derive(Default)]
 pub struct Agreements(Vec<Vec<u64>>);
 
@@ -27,7 +27,7 @@ impl Agreements {
         of_row[behaviour] += bytes;
     }
 
-    /// Row, row by behaviour, and bytes, in their order.
+    /// Row, row by behaviour, and bytes, in this order.
     pub fn all(&self) -> impl Iterator<Item = (u16, u16, u64)> {
         (0..).zip(&self.0).flat_map(|(row, all)| {
             let all = (0..).zip(all.iter().copied()).filter(|(_, bytes)| *bytes > 0);
@@ -36,12 +36,12 @@ impl Agreements {
     }
 }
 
-/// Blocks of a trace, and what comes of them for its rows.
+/// The followed blocks of a trace, and the statistics of its rows.
 pub struct Followed {
-    /// Of the rows, by their numbers.
+    /// Statistics by row number.
     pub statistics: Vec<RowStatistics>,
     pub blocks: Blocks,
-    /// Nanoseconds from a write of a block to its next write, or discard.
+    /// Nanoseconds from a write of a block to its next write or discard.
     pub overwrite_ns: Histogram,
     pub overwrite_bytes: Histogram,
     /// Nanoseconds from an access of a block to its next read.
@@ -66,7 +66,7 @@ impl Followed {
         }
     }
 
-    /// Takes the next requests.
+    /// Handles the next requests.
     pub fn add(&mut self, requests: &PlacedRequests) {
         let mut parts = requests.parts();
         for requests in requests.all().chunks(REQUESTS_FETCHED) {
@@ -95,7 +95,7 @@ impl Followed {
         self.timeline.request(Access::Write, request);
         let (mut at, mut left_bytes) = (first, request.len_bytes);
         for (index, part) in parts.iter().enumerate() {
-            // The bytes of a part: all of them together are the request's.
+            // The bytes of the part; those of all parts are the request's.
             let end_bytes = (at + part.blocks) * BLOCK_BYTES;
             let is_last = index + 1 == parts.len();
             let bytes = if is_last { left_bytes } else { end_bytes - request.offset_bytes.max(at * BLOCK_BYTES) };
@@ -133,7 +133,7 @@ impl Followed {
         }
     }
 
-    /// `sure` is its row, where that is not the row of who wrote what is read.
+    /// `sure` is the row, if the read does not count for the row that wrote the block.
     fn read(&mut self, request: &Request, (first, blocks): (u64, u64), sure: Option<u16>) {
         self.timeline.request(Access::Read, request);
         let (reread_ns, timeline) = (&mut self.reread_ns, &mut self.timeline);
@@ -147,7 +147,7 @@ impl Followed {
             }
             writer = writer.or(seen.writer);
         });
-        // Of a sample, only what is followed tells who wrote it: those requests stand for the others.
+        // In a sample, the writer is only known for followed blocks: these requests stand for the others.
         let Some(weight) = (if sure.is_some() { Some(1) } else { followed }) else { return };
         let row_statistics = statistics_of(&mut self.statistics, sure.or(writer).unwrap_or(Rows::UNWRITTEN));
         row_statistics.reads = row_statistics.reads.saturating_add(weight);
@@ -157,7 +157,7 @@ impl Followed {
         }
     }
 
-    /// Only whole blocks lose what they held.
+    /// Only blocks that are covered completely lose their data.
     fn discard(&mut self, request: &Request) {
         let Some((first, blocks)) = writes::whole_blocks(request) else { return };
         let (statistics, overwrite_ns, overwrite_bytes) =

@@ -1,41 +1,41 @@
-//! How far a sample may be off, and what its number of accesses says of it.
+//! The error of a sample, and the correction for its number of accesses.
 //!
-//! Followed blocks fall into groups, each of which is such a sample itself, only smaller ("random groups", Wolter,
-//! "Introduction to Variance Estimation", chapter 2): how much these differ says how much the sample would, if others were
-//! followed. It also says what to make of it where the sample has had more accesses, or fewer, than its part of all. Where groups
-//! with more accesses have as many more hits, a few blocks that are accessed all the time make the difference, and it is all hits
-//! (SHARDS-adj, Waldspurger et al., FAST'15, 3.3). Where they do not, it is not (a regression estimate, Cochran, "Sampling
-//! Techniques", chapter 7). Hot blocks are no part of this: they are followed all the same, and stand for themselves.
+//! Followed blocks are divided into groups, each a smaller sample of the same kind ("random groups", Wolter, "Introduction to Variance
+//! Estimation", chapter 2): the differences between groups show how much the whole sample would differ if other blocks were followed. They
+//! also show what to do if the sample has more or fewer accesses than its share. If groups with more accesses have as many more hits, then
+//! a few blocks that are accessed all the time cause the difference, and all of it are hits (SHARDS-adj, Waldspurger et al., FAST'15, 3.3).
+//! Otherwise only a part is (a regression estimate, Cochran, "Sampling Techniques", chapter 7). Hot blocks do not belong to groups: they
+//! are always followed, and only stand for themselves.
 
 use super::histogram::Histogram;
 
-/// Groups.
+/// Number of groups.
 pub const GROUPS: usize = 32;
-/// Student's t for two degrees of freedom fewer, 95 %, two-sided.
+/// Student's t for two degrees of freedom less than there are groups, 95 %, two-sided.
 const T_95: f64 = 2.042;
-/// Standard deviations up to which a difference is that of blocks like those that are followed.
+/// Standard deviations within which a difference can come from blocks like the followed ones.
 const LIKE: f64 = 3.0;
 
 #[derive(Clone, Debug, Default)]
 struct Group {
     /// Distances of accesses to blocks that were accessed before.
     again: Histogram,
-    /// All accesses.
+    /// Weighted number of all accesses.
     accesses: f64,
 }
 
-/// The groups; nothing until blocks are sampled.
+/// The groups; empty until blocks are sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     list: Vec<Group>,
-    /// Blocks that each followed one stood for, last.
+    /// Number of blocks that each followed one stands for, at present.
     weight: u64,
 }
 
-/// What is to be added to the hits that were counted.
+/// The correction of the counted hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Correction {
-    /// Hits among the accesses that the sample has too few of; negative where it has too many.
+    /// Hits among the accesses that the sample lacks; negative if it has too many accesses.
     pub hits: f64,
     /// Half of the 95 % interval of all hits.
     pub error: f64,
@@ -49,22 +49,22 @@ impl Groups {
         &mut self.list[group % GROUPS]
     }
 
-    /// An access of a block of this group that stands for `weight`.
+    /// Counts an access of a block in this group that stands for `weight`.
     pub fn access(&mut self, group: usize, weight: u64) {
         self.weight = weight;
         self.at(group).accesses += weight as f64;
     }
 
-    /// The block was there before, at such a distance.
+    /// Counts the distance of an access to a block that was accessed before.
     pub fn again(&mut self, group: usize, distance: u64, weight: u64) {
         self.at(group).again.add_weighted(distance, weight as f64);
     }
 
-    /// Of hits below a distance, where `missing` accesses more were made than the sample stands for; `below` has the hits below
-    /// any distance, also those of blocks that are no part of the sample.
+    /// The correction of the hits below `distance`, if there were `missing` more accesses than the sample stands for. `below` returns the
+    /// hits below any distance, including those of blocks outside the sample.
     pub fn correction(&self, distance: u64, missing: f64, below: impl Fn(u64) -> f64) -> Correction {
         if self.list.is_empty() {
-            // Nothing is known of them.
+            // Nothing is known about such accesses.
             return Correction { hits: missing, error: missing.abs() };
         }
         let count = GROUPS as f64;
@@ -76,12 +76,12 @@ impl Groups {
             squares += (group.accesses - mean).powi(2);
             products += (group.accesses - mean) * (hits - mean_hits);
         }
-        // Hits of an access more: between none and one.
+        // Additional hits for each additional access: between none and one.
         let slope = if squares > 0.0 { (products / squares).clamp(0.0, 1.0) } else { 1.0 };
         let spread = |squares: f64| (squares * count / (count - 1.0)).sqrt();
         let like = LIKE * spread(squares);
         let explained = missing.clamp(-like, like);
-        // More than blocks like those that are followed could make: by some that are not, and are accessed all the time.
+        // The part that blocks like the followed ones cannot explain comes from blocks that are not followed and are accessed all the time.
         let beyond = missing - explained;
         let left: f64 = self
             .list
@@ -89,12 +89,12 @@ impl Groups {
             .zip(&hits)
             .map(|(group, hits)| (hits - mean_hits - slope * (group.accesses - mean)).powi(2))
             .sum();
-        // Distances are counted in blocks of the sample, too.
+        // Distances are estimated from the sample too.
         let off = ((distance as f64) * self.weight.saturating_sub(1) as f64).sqrt();
         let by_distance =
             (below((distance as f64 + off) as u64) - below((distance as f64 - off).max(0.0) as u64)) / 2.0;
-        // These errors are one error as far as the same blocks lie between the accesses each time. As far as others do there are
-        // as many as stretches of other blocks, and they even each other out.
+        // These errors add up to one error as far as the same blocks lie between accesses each time. As far as the blocks differ, there are
+        // as many independent errors as stretches of different blocks, and these even each other out.
         let of_sample = |distance: u64| self.list.iter().map(|group| group.again.below(distance)).sum::<f64>();
         let (near, far) = (of_sample(distance / 2), of_sample(distance.saturating_mul(2)));
         let same = ((far - near) / (mean * count - near).max(1.0)).clamp(0.0, 1.0);
@@ -102,7 +102,7 @@ impl Groups {
         let stretches = (blocks / distance as f64).max(1.0);
         let by_distance = by_distance * (same + (1.0 - same) / stretches).sqrt();
         let by_groups = T_95 * (left * count / (count - 1.0) + by_distance * by_distance).sqrt() + beyond.abs();
-        // What was seen less than once a group may as well be chance: then it has the interval of so many rare events.
+        // With less than one hit per group the result may be chance, so the interval is that of so many rare events.
         let (all_hits, all_accesses) = (mean_hits * count, mean * count);
         let seen = all_hits.min(all_accesses - all_hits).max(0.0) / self.weight.max(1) as f64;
         let rare = if seen < count { self.weight as f64 * (1.92 + 1.96 * (seen + 0.96).sqrt()) } else { 0.0 };
@@ -114,7 +114,7 @@ impl Groups {
 mod tests {
     use super::*;
 
-    /// Groups with so many accesses each, of which a share are hits.
+    /// Groups with `accesses(group)` = (accesses, hits) each.
     fn groups(accesses: impl Fn(usize) -> (u64, u64)) -> Groups {
         let mut groups = Groups::default();
         for group in 0..GROUPS {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn what_was_never_seen_may_be_all_the_same() {
         let never = groups(|_| (100, 0));
-        // Poisson's interval of no event ends at 3.69.
+        // The Poisson interval for no event ends at 3.69.
         let found = never.correction(1000, 0.0, |_| 0.0);
         assert!((3.5..4.0).contains(&(found.error / 4.0)), "{found:?}");
         let always = groups(|_| (100, 100));
@@ -137,15 +137,15 @@ mod tests {
 
     #[test]
     fn the_sample_itself_says_what_its_accesses_mean() {
-        // Some groups have a block that is accessed all the time: each access more is a hit more.
+        // Some groups have a block that is accessed all the time: each additional access is a hit.
         let hot = groups(|group| (100 + 50 * (group as u64 % 3), 20 + 50 * (group as u64 % 3)));
         let found = hot.correction(1000, 400.0, |_| 9600.0);
         assert!((found.hits - 400.0).abs() < 1e-6 && found.error < 50.0, "{found:?}");
-        // Blocks that are accessed alike: of each access more a fifth is one.
+        // All blocks are accessed alike: a fifth of the additional accesses are hits.
         let alike = groups(|group| (100 + 10 * (group as u64 % 3), 20 + 2 * (group as u64 % 3)));
         let found = alike.correction(1000, 400.0, |_| 2800.0);
         assert!((found.hits - 80.0).abs() < 1e-6, "{found:?}");
-        // More than these could be off by: a block that is accessed all the time and was not followed.
+        // More than the groups' differences can explain: a block that is accessed all the time and is not followed.
         let like = LIKE
             * (32.0_f64 / 31.0 * (0..32).map(|at| 40.0 * ((at % 3) as f64 - 31.0 / 32.0)).map(|x| x * x).sum::<f64>())
                 .sqrt();

@@ -1,12 +1,12 @@
-//! A histogram of whole numbers with a relative error below 0.8 %: 128 buckets an octave, as HdrHistogram lays them out.
+//! A histogram of integers with a relative error below 0.8 %: 128 buckets per octave, in the layout of HdrHistogram.
 
-/// Buckets of an octave, as a power of two.
+/// Binary logarithm of the number of buckets per octave.
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
-/// Sums of whole numbers are exact below.
+/// Sums of integers are exact below this value.
 const EXACT_END: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
 
-/// Counts by value; weights where values stand for more than themselves.
+/// Counts by value, or weights if values stand for more than themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     weights: Vec<f64>,
@@ -20,7 +20,7 @@ fn bucket(value: u64) -> usize {
     ((u64::from(octave) << SUB_BITS) + (value >> octave.saturating_sub(1)) - if octave > 0 { SUB } else { 0 }) as usize
 }
 
-/// The lowest value of a bucket, and the first beyond it.
+/// The lowest value of a bucket, and the first value behind it.
 fn bounds(bucket: usize) -> (u64, u64) {
     let bucket = bucket as u64;
     if bucket < SUB {
@@ -50,11 +50,11 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Counts a value `weight` times, and that `times` times: to the last digit what as many [calls](Self::add_weighted) do.
+    /// Counts a value with `weight`, `times` times. Gives exactly the same digits as that many calls of [`Self::add_weighted`].
     #[inline]
     pub fn add_repeatedly(&mut self, value: u64, weight: f64, times: u64) {
         let at = bucket(value);
-        // Weights are whole numbers, and so are their sums: these are exact.
+        // Weights and their sums are integers, so these sums are exact.
         let more = weight * times as f64;
         match self.weights.get_mut(at) {
             Some(known) => *known += more,
@@ -62,7 +62,7 @@ impl Histogram {
         }
         self.total += more;
         self.max = self.max.max(value);
-        // So is that of the values, as long as it is below 2^53; beyond, each addition is rounded.
+        // The sum of the values is exact too as long as it is below 2^53; beyond that, each addition is rounded.
         let all = value as f64 * more;
         if self.sum + all < EXACT_END {
             self.sum += all;
@@ -77,13 +77,13 @@ impl Histogram {
         self.weights[at] = weight;
     }
 
-    /// How much was counted.
+    /// Sum of the weights.
     #[must_use]
     pub fn count(&self) -> f64 {
         self.total
     }
 
-    /// Mean; `None` where nothing was counted.
+    /// Mean; `None` if nothing was counted.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.total > 0.0).then(|| self.sum / self.total)
@@ -95,7 +95,7 @@ impl Histogram {
         self.max
     }
 
-    /// The value below or at which a share of the counts lies; `None` where nothing was counted.
+    /// The value that a share of the counts does not exceed; `None` if nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = share * self.total;
@@ -109,7 +109,7 @@ impl Histogram {
         (self.total > 0.0).then_some(self.max)
     }
 
-    /// How much was counted of values below `limit`; within a bucket as if they lay evenly.
+    /// Weight of the values below `limit`; within a bucket they are assumed to be spread evenly.
     #[must_use]
     pub fn below(&self, limit: u64) -> f64 {
         let whole = whole_buckets(limit, self.weights.len());
@@ -117,7 +117,7 @@ impl Histogram {
         sum + part_of_bucket(limit, whole, &self.weights)
     }
 
-    /// To be asked what is below many limits.
+    /// Converts to a form that answers `below` quickly for many limits.
     #[must_use]
     pub fn sums(self) -> Sums {
         let mut sums = vec![0.0];
@@ -129,30 +129,30 @@ impl Histogram {
     }
 }
 
-/// How many buckets have only values below a limit, of so many.
+/// Number of buckets, of `count`, that only have values below a limit.
 fn whole_buckets(limit: u64, count: usize) -> usize {
-    // That in which the limit lies is the first that may have others; the last of all has no end.
+    // The bucket that contains the limit is the first that may have other values; the last bucket has no end.
     let at = bucket(limit);
     (if bounds(at).1 <= limit { at + 1 } else { at }).min(count)
 }
 
-/// What a bucket that is not whole below a limit has there.
+/// The weight below a limit of the bucket that contains it.
 fn part_of_bucket(limit: u64, at: usize, weights: &[f64]) -> f64 {
     let (low, end) = bounds(at);
     let weight = weights.get(at).copied().filter(|_| low < limit);
     weight.map_or(0.0, |weight| weight * (limit - low) as f64 / (end - low) as f64)
 }
 
-/// A histogram that is complete, with the sums over its buckets.
+/// A complete histogram, with cumulative sums over its buckets.
 #[derive(Clone, Debug)]
 pub struct Sums {
     weights: Vec<f64>,
-    /// Of the buckets before each, and of all.
+    /// Sum of the buckets before each, and of all.
     sums: Vec<f64>,
 }
 
 impl Sums {
-    /// As [`Histogram::below`].
+    /// Like [`Histogram::below`].
     #[must_use]
     pub fn below(&self, limit: u64) -> f64 {
         let whole = whole_buckets(limit, self.weights.len());
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn repeated_values_are_those_added_one_by_one() {
         let (mut once, mut each) = (Histogram::default(), Histogram::default());
-        // Up to where sums are no longer exact, and each addition is rounded.
+        // Up to where sums are no longer exact and each addition is rounded.
         for at in 0..4000_u64 {
             let (value, times) = (at * at * at * 12_345_679 + 1, at % 9 + 1);
             once.add_repeatedly(value, 1.0, times);
@@ -206,7 +206,7 @@ mod tests {
             let (mut histogram, limit) = (Histogram::default(), limit >> shift);
             let values: Vec<u64> = values.into_iter().map(|(value, shift)| value << shift).collect();
             values.iter().for_each(|value| histogram.add_weighted(*value, 0.1));
-            // Bucket by bucket.
+            // Computed bucket by bucket.
             let mut expected = 0.0;
             for (at, weight) in histogram.weights.iter().enumerate() {
                 let (low, end) = bounds(at);

@@ -1,36 +1,36 @@
-//! Hot blocks, which a sample follows all the same.
+//! Hot blocks, which are followed in addition to a sample.
 //!
-//! A sample of blocks tells little of a load of which a few blocks have a large part: it has them or not. So blocks that are
-//! accessed most are found by counting some of all accesses, whether their blocks are in the sample or not, and from then on
-//! each of their accesses counts, and counts once (a stratum of which all is taken, Cochran, "Sampling Techniques", chapter 5). That
-//! favours neither side: what a block had before counts as the sample has it, and whether it is found does not depend on that.
+//! A sample of blocks says little about a load in which a few blocks have a large share: they are in the sample or not. So the blocks with
+//! most accesses are found by counting some of all accesses, whether or not their blocks are in the sample. From then on each access of
+//! such a block counts, with weight one (a stratum that is taken completely, Cochran, "Sampling Techniques", chapter 5). That introduces no
+//! bias: earlier accesses count as the sample has them, and whether a block is found does not depend on the sample.
 
 use super::sampling::{address, hash};
 use super::stack::{Place, Stack};
 use crate::hash::Seed;
 use std::collections::{BTreeMap, HashMap};
 
-/// A block is hot that has one of so many accesses.
+/// A block is hot if it has one of this many accesses.
 const SHARE: u64 = 2048;
-/// Accesses that are seen of a block before it is taken to be hot.
+/// Counted accesses after which a block is taken to be hot.
 const SEEN: u32 = 4;
-/// Blocks that are counted at a time: one in so many of the accesses that are counted may pass unseen.
+/// Most blocks that are counted at a time: one access in so many counted ones may be missed.
 const COUNTED: usize = 2 * SHARE as usize * SEEN as usize;
-/// Hot blocks at a time.
+/// Most hot blocks at a time.
 const HOT_MAX: usize = 2 * SHARE as usize;
 
-/// Finds the blocks with most accesses: of each stretch of accesses one is counted, and stretches become longer with the trace
-/// (Manku and Motwani 2002); of the blocks counted those are forgotten that have least (Misra and Gries 1982).
+/// Finds the blocks with most accesses: one access in each stretch of accesses is counted, and stretches become longer with the trace
+/// (Manku and Motwani 2002). Of the counted blocks, those with the fewest accesses are dropped (Misra and Gries 1982).
 #[derive(Default)]
 pub struct Finder {
     accesses: u64,
-    /// Stretches are of 2^n accesses.
+    /// Length of stretches as a power of two.
     doublings: u32,
     counts: HashMap<u64, u32, Seed>,
 }
 
 impl Finder {
-    /// Accesses of `count` blocks from `first`; calls `found` with each that has turned out to be hot.
+    /// Counts accesses of `count` blocks from `first`; calls `found` with each block that turns out to be hot.
     pub fn count(&mut self, volume: u32, first: u64, count: u64, mut found: impl FnMut(u64)) {
         let (begin, end) = (self.accesses, self.accesses + count);
         let length = 1_u64 << self.doublings;
@@ -65,48 +65,48 @@ impl Finder {
         });
     }
 
-    /// Accesses that make a block hot.
+    /// Number of accesses that make a block hot.
     pub fn enough(&self) -> u32 {
         SEEN << self.doublings.min(20)
     }
 }
 
-/// Blocks in the order of their last accesses, each with the place in the stack of the sample that was next then.
+/// Hot blocks in the order of their last accesses, each with the place that was next in the sample's stack at that time.
 #[derive(Default)]
 struct Order(Vec<(Place, u64)>);
 
 impl Order {
-    /// Takes a block out: how many come after it, and its place.
+    /// Removes a block; returns how many blocks come after it, and its place.
     fn take(&mut self, key: u64) -> Option<(usize, Place)> {
         let at = self.0.iter().rposition(|(_, other)| *other == key)?;
         let (place, _) = self.0.remove(at);
         Some((self.0.len() - at, place))
     }
 
-    /// How many were accessed after the block of the sample at a place.
+    /// Number of blocks accessed after the sampled block at `place`.
     fn above(&self, place: Place) -> usize {
         self.0.len() - self.0.partition_point(|(other, _)| *other <= place)
     }
 
-    /// How many have a place like that or behind it.
+    /// Number of blocks with this place or a later one.
     fn at_or_above(&self, place: Place) -> usize {
         self.0.len() - self.0.partition_point(|(other, _)| *other < place)
     }
 }
 
-/// The hot blocks beside a stack of those that a sample follows.
+/// The hot blocks, beside a stack of the blocks that a sample follows.
 #[derive(Default)]
 pub struct Hot {
-    /// With the accesses since the stretches last became longer.
+    /// Hot blocks, with their accesses since the stretches last became longer.
     known: BTreeMap<u64, u32>,
     order: Order,
-    /// Those of them that are in the sample, too, with the places of their marks in its stack, which do not count.
+    /// Hot blocks that are also in the sample, with the places of their marks in its stack; these marks do not count.
     sampled: Order,
     enough: u32,
 }
 
 impl Hot {
-    /// The hot ones of `count` blocks from an address on.
+    /// The hot blocks among `count` blocks from an address.
     pub fn among(&self, begin: u64, count: u64) -> Vec<u64> {
         if self.known.is_empty() || count == 0 {
             return Vec::new();
@@ -119,10 +119,10 @@ impl Hot {
         !self.known.is_empty() && self.known.contains_key(&key)
     }
 
-    /// Takes a hot block out: the distance in blocks to its last access, where it had one.
+    /// Removes a hot block from the order; returns the distance in blocks to its last access, if there was one.
     pub fn take(&mut self, key: u64, stack: &Stack, weight: u64) -> Option<u64> {
         let taken = self.order.take(key);
-        // Its own mark counts neither, if it is in the sample.
+        // If the block is in the sample, its own mark does not count either.
         let hot_of_sample = taken.map_or(0, |(_, place)| self.sampled.at_or_above(place));
         self.sampled.take(key);
         let (others, place) = taken?;
@@ -134,13 +134,13 @@ impl Hot {
         Some((cold as u64).saturating_mul(weight).saturating_add(others as u64))
     }
 
-    /// The distance of a block of the sample that is not hot, at a place of the stack.
+    /// The distance of a sampled block that is not hot, at a place of the stack.
     pub fn distance(&self, place: Place, stack: &Stack, weight: u64) -> u64 {
         let cold = stack.above(place).saturating_sub(self.sampled.above(place));
         (cold as u64).saturating_mul(weight).saturating_add(self.order.above(place) as u64)
     }
 
-    /// A hot block is accessed. To be called before the stack has the access.
+    /// Records an access of a hot block. To be called before the stack has the access.
     pub fn put(&mut self, key: u64, stack: &Stack, is_sampled: bool) {
         if let Some(accesses) = self.known.get_mut(&key) {
             *accesses = accesses.saturating_add(1);
@@ -151,7 +151,7 @@ impl Hot {
         }
     }
 
-    /// A block that has just been accessed is hot from now on; `at` is where it is in the stack, if it is in the sample.
+    /// Makes a block hot that has just been accessed; `at` is its place in the stack, if it is in the sample.
     pub fn add(&mut self, key: u64, stack: &Stack, at: Option<Place>, enough: u32) {
         if self.name(key, enough) {
             self.order.0.push((stack.next(), key));
@@ -159,7 +159,7 @@ impl Hot {
         }
     }
 
-    /// A block is hot that so many accesses were enough for, and has no last one; whether it was not before.
+    /// Makes a block hot without a last access; `enough` is the number of accesses that this needed. Returns whether it was not hot before.
     pub fn name(&mut self, key: u64, enough: u32) -> bool {
         if enough > self.enough {
             self.lessen(enough);
@@ -167,7 +167,7 @@ impl Hot {
         self.known.len() < HOT_MAX && self.known.insert(key, enough).is_none()
     }
 
-    /// More accesses make a block hot from now on; those that had few of late are no longer.
+    /// Raises the number of accesses that make a block hot; blocks with few recent accesses are no longer hot.
     fn lessen(&mut self, enough: u32) {
         self.enough = enough;
         self.known.retain(|_, accesses| {
@@ -180,19 +180,19 @@ impl Hot {
         }
     }
 
-    /// The sample follows fewer.
+    /// Removes blocks that the sample no longer follows.
     pub fn retain_sampled(&mut self, has: impl Fn(u64) -> bool) {
         self.sampled.0.retain(|(_, key)| has(*key));
     }
 
-    /// The places, to be changed where the stack is packed.
+    /// All places, to be updated when the stack is packed.
     pub fn places(&mut self) -> impl Iterator<Item = &mut Place> {
         self.order.0.iter_mut().chain(&mut self.sampled.0).map(|(place, _)| place)
     }
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -203,7 +203,7 @@ mod tests {
         let (mut finder, mut found, mut state) = (Finder::default(), Vec::new(), 1_u64);
         for _ in 0..1_000_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Three have one of 300 accesses each, all others one of a million.
+            // Three blocks have one of 300 accesses each, all others one of a million.
             let block =
                 if (state >> 40).is_multiple_of(100) { (state >> 33) % 3 } else { 3 + (state >> 20) % 1_000_000 };
             finder.count(0, block, 1, |key| found.push(key));
@@ -230,7 +230,7 @@ mod tests {
             hot.add(key, &stack, Some(place), 4);
         }
         assert_eq!(hot.among(0, 10_000).len(), HOT_MAX);
-        // Who became hot counts as having had enough.
+        // A block that has just become hot counts as having had enough accesses.
         hot.add(9000, &stack, None, 8);
         assert_eq!(hot.among(0, 10_000).len(), HOT_MAX, "all had enough, and there is no room");
         hot.take(7, &stack, 1).unwrap();
@@ -240,11 +240,11 @@ mod tests {
     }
 
     proptest! {
-        /// Where all are followed, of whom some are hot, distances are those of a list.
+        /// If all blocks are followed and some of them are hot, distances are those of a list.
         #[test]
         fn distances_are_those_of_a_list(steps in proptest::collection::vec((0_u64..30, 0_u8..20), 1..600)) {
             let (mut hot, mut stack, mut list) = (Hot::default(), Stack::with_lines(1), Vec::new());
-            // So that it is packed while some are hot.
+            // Many entries, so that the stack is packed while some blocks are hot.
             for _ in 0..450 {
                 let place = stack.push();
                 stack.forget(place);
@@ -262,7 +262,7 @@ mod tests {
                     continue;
                 }
                 list.push(key);
-                // Those of odd numbers are followed only while they are hot.
+                // Blocks with odd numbers are followed only while they are hot.
                 let is_sampled = key % 2 == 0;
                 if is_hot {
                     let distance = hot.take(key, &stack, 1);

@@ -1,13 +1,13 @@
-//! Where more space begins to buy little.
+//! Finds the size from which more space gains little.
 
-/// How far above the line a knee lies at least, as a share of the whole height.
+/// Smallest height of a knee above the line, as a share of the whole height.
 const KNEE_MIN: f64 = 0.02;
-/// The line goes on for so many times the size at which nothing more can be bought: a curve that bends only there has its
-/// knee there.
+/// The line continues to this multiple of the size at which nothing more can be gained, so that a curve that bends only there has its knee
+/// there.
 const BEYOND: f64 = 4.0;
 
-/// Which of these sizes, in their order, with what each buys, is the knee: the point farthest above the line from the first to the
-/// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle").
+/// Index of the knee of a curve of sizes (ascending) and gains: the point farthest above the line from the first to the last point, over
+/// the logarithm of the size (Satopaa et al. 2011, "Kneedle"). `None` if there is no knee.
 pub(super) fn knee(curve: &[(u64, f64)]) -> Option<usize> {
     let (first, last) = (curve.first()?, curve.last()?);
     let octaves = |bytes: f64| (bytes / first.0 as f64).ln();

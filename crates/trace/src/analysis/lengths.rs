@@ -1,29 +1,29 @@
-//! Lengths of requests, whose quantiles are lengths that requests have: they are multiples of a sector, so there are few.
+//! Lengths of requests, with exact quantiles: lengths are multiples of a sector, so there are few different ones.
 
 use super::histogram::Histogram;
 use crate::hash::Seed;
 use std::collections::HashMap;
 
-/// Different lengths that are counted one by one. Where a trace has more, quantiles are those of the histogram's buckets.
+/// Most different lengths that are counted one by one. With more, quantiles are those of the histogram's buckets.
 const DIFFERENT_MAX: usize = 4096;
 
-/// Lengths that are found without a search.
+/// Number of recent lengths that are found without a search.
 const AT_HAND: usize = 16;
 
-/// Counts of lengths.
+/// Counts of request lengths.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
-    /// How often each occurred; empty once there are too many.
+    /// Each length with its count; empty once there are too many.
     counts: Vec<(u64, u64)>,
-    /// Where each has its count.
+    /// Index of each length in `counts`.
     places: HashMap<u64, u32, Seed>,
-    /// The same of those that came last, by what tells them apart mostly.
+    /// The same index for recent lengths, by a simple hash of the length.
     at_hand: [u32; AT_HAND],
     all: Histogram,
 }
 
 impl Lengths {
-    /// Counts one.
+    /// Counts a length.
     pub fn add(&mut self, len_bytes: u64) {
         if self.is_exact() || self.all.count() == 0.0 {
             let at_hand = (len_bytes >> 12 ^ len_bytes >> 9) as usize % AT_HAND;
@@ -47,14 +47,14 @@ impl Lengths {
         place
     }
 
-    /// All of them, in buckets; their count, mean and largest are exact.
+    /// All lengths in buckets; count, mean and maximum are exact.
     #[must_use]
     pub fn histogram(&self) -> &Histogram {
         &self.all
     }
 
-    /// The length that a share of the requests has at most, exact where there are not too many different ones; `None`
-    /// where nothing was counted.
+    /// The length that a share of the requests does not exceed; exact unless there are too many different lengths. `None` if nothing was
+    /// counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         if !self.is_exact() {
@@ -77,7 +77,7 @@ impl Lengths {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

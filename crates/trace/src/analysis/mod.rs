@@ -1,7 +1,7 @@
-//! What a trace tells, in one pass: the table "workload through the PRISM", miss ratios, depths, sizes, bursts, lives.
+//! Analysis of a trace in one pass: the table "workload through the PRISM", miss ratios, depths, sizes, bursts, lifetimes.
 //!
-//! Exact as long as all blocks fit the memory limit; beyond, of a sample of neighbouring blocks, and the report says so. What is
-//! counted by requests (bytes, sizes, depths, times) is exact always.
+//! Figures of blocks are exact as long as all blocks fit into the memory limit; beyond that, they come from a sample of the blocks, and the
+//! report says so. Figures counted by request (bytes, sizes, depths, times) are always exact.
 
 mod blocks;
 mod bursts;
@@ -51,20 +51,20 @@ use crate::{Op, Request};
 use blocks::VOLUME_BLOCKS;
 use forebay_prism::Rule;
 
-/// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
-/// request is looked at, so that a line of a text must not stand for too many.
+/// Largest request that is accepted, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a request is
+/// handled, so a line of text must not stand for too many blocks.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
-/// Requests whose blocks are fetched at once.
+/// Number of requests whose blocks are prefetched together.
 const REQUESTS_FETCHED: usize = 64;
-/// Volumes that can be distinguished.
+/// Most volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
-/// Whether a request gives or takes a range without moving its bytes.
+/// Whether a request frees or fills a range without transferring its bytes.
 fn is_range(request: &Request) -> bool {
     matches!(request.op, Op::Discard | Op::WriteZeroes)
 }
 
-/// The first block that a request touches, and how many; `None` where it is not believed.
+/// The first block that a request touches, and the number of blocks; `None` if the request is not accepted.
 fn touched(request: &Request) -> Option<(u64, u64)> {
     let first = request.offset_bytes / BLOCK_BYTES;
     let end = request.end_bytes().div_ceil(BLOCK_BYTES);
@@ -74,27 +74,27 @@ fn touched(request: &Request) -> Option<(u64, u64)> {
     is_believed.then(|| (first, if request.len_bytes == 0 { 0 } else { end - first }))
 }
 
-/// The volume, the first block and the number of blocks of a request that moves bytes, and whether it writes them.
+/// Volume, first block and number of blocks of a request that transfers data, and whether it writes.
 fn moved(request: &Request) -> Option<(u32, u64, u64, bool)> {
     let moves = matches!(request.op, Op::Read | Op::Access | Op::Write);
     let (first, blocks) = touched(request).filter(|(_, blocks)| moves && *blocks > 0)?;
     Some((request.volume, first, blocks, request.op == Op::Write))
 }
 
-/// How to analyse.
+/// Options of an analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for what is followed of blocks, in bytes.
+    /// Memory for the followed blocks in bytes.
     pub memory_bytes: u64,
-    /// Follow one block in 2^n from the first on.
+    /// Follow one block in 2^n from the beginning.
     pub sample_halvings: u32,
     /// What rows stand for.
     pub by: By,
     /// Classes by rules, the first that holds.
     pub rules: Vec<(String, Rule)>,
-    /// Classes that go past the fast tier, for [`Sizing`].
+    /// Rules for classes, as pairs of class and rule; the first match counts.
     pub bypassed: Vec<String>,
-    /// Processors for this trace: where it has several, what is followed of blocks is on a thread of its own. Results are the same.
+    /// Processors for this trace. With several, blocks are followed by a thread of their own; the results are the same.
     pub processors: usize,
 }
 
@@ -108,13 +108,13 @@ impl Default for Options {
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub bytes: u64,
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,23 +1,23 @@
-//! A trace over its time: where its requests went (`regions.rs`), and its working set, which are the distinct blocks of each slice.
+//! A trace over time: where its requests went (`regions.rs`), and its working set, the distinct blocks of each slice.
 //!
-//! There are at most 64 slices, whatever the trace: where there would be more, all become twice as long, and neighbours merge. Bytes
-//! of two slices add up; distinct blocks do not, since a block may be of both. So each access also counts by how long slices
-//! would have to be for it and the access before it to lie in one, which is where the two times agree from some bit on upwards. In shorter
-//! slices it is the first of its block, and the sum over these is exact, however often slices merge.
+//! There are at most 64 slices for any trace: when there would be more, slices become twice as long, and neighbours are merged. Bytes of
+//! two slices can be added; distinct blocks cannot, since a block may occur in both. So each access is counted by the length that slices
+//! would need for it and the previous access of its block to lie in one slice, which follows from the highest bit in which the two times
+//! differ. In shorter slices the access is the first of its block. The sum over these counts is exact, however often slices are merged.
 
 use super::blocks::{BLOCK_BYTES, Seen};
 use super::regions::{Regions, VolumeMap};
 use crate::{Names, Request};
 use serde::Serialize;
 
-/// Slices of a trace.
+/// Most slices of a trace.
 const SLICES_MAX: u64 = 64;
-/// Volumes with a map of their own, the first ones of the trace; all others share one.
+/// Number of volumes, the first ones of the trace, with their own map; all others share one.
 const VOLUMES_MAPPED: usize = 15;
-/// Slices may have from 2^0 to 2^64 units of time; beyond lie accesses without one before them.
+/// Slices may have from 2^0 to 2^64 units of time; this index is for accesses without an earlier one.
 const NEVER: usize = 65;
 
-/// What is done to a block. Accesses of which the trace does not tell what they are count as reads, as everywhere.
+/// What is done to a block. Accesses of unknown kind count as reads, as everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read.
@@ -26,7 +26,7 @@ pub enum Access {
     Write,
 }
 
-/// Accesses by the length of the slices, as a power of 2, in which they are no more the first of their block.
+/// Accesses, by the smallest slice length (as a power of 2) in which they are not the first of their block.
 #[derive(Clone, Copy, Debug)]
 struct Firsts([u64; NEVER + 1]);
 
@@ -42,12 +42,12 @@ impl Firsts {
         self.0[same_from] = self.0[same_from].saturating_add(weight);
     }
 
-    /// Distinct blocks in slices of 2^shift.
+    /// Number of distinct blocks in slices of 2^shift.
     fn distinct(&self, shift: u32) -> u64 {
         self.0[shift as usize + 1..].iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Blocks that were there for the first time.
+    /// Number of blocks that were accessed for the first time.
     fn never(&self) -> u64 {
         self.0[NEVER]
     }
@@ -57,7 +57,7 @@ impl Firsts {
     }
 }
 
-/// A slice while the trace is read. Of reads and writes: bytes, blocks, and how many of these nobody had touched.
+/// A slice while the trace is read. For reads and writes: bytes, blocks, and blocks that were never touched before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     requests: u64,
@@ -79,12 +79,12 @@ impl Counts {
     }
 }
 
-/// A trace over its time, while it is read.
+/// A trace over time, while it is read.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// When the first request came, and whether by a clock; else time is the number of requests before.
+    /// Time of the first request, and whether it is a time; otherwise time is the number of requests before.
     begin: Option<(u64, bool)>,
-    /// Time since then.
+    /// Time since the first request.
     passed: u64,
     /// A slice has 2^shift units.
     shift: u32,
@@ -93,52 +93,53 @@ pub struct Timeline {
     others: Regions,
 }
 
-/// What was touched in a slice. Of a sample, blocks are estimates; they are not known (`None`) where there were requests, and the
-/// sample has none of their blocks.
+/// What was touched in a slice. With a sample, blocks are estimates; they are not known (`None`) if there were requests but the sample has
+/// none of their blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Touched {
-    /// Bytes that were read or written, each as often as it was.
+    /// Bytes read or written, each time that they were.
     pub moved_bytes: u64,
-    /// Distinct blocks.
+    /// Number of distinct blocks.
     pub blocks: Option<u64>,
-    /// Their bytes.
+    /// Bytes of the distinct blocks.
     pub block_bytes: Option<u64>,
-    /// Those of them that were touched for the first time, or after their discard.
+    /// Number of distinct blocks that were touched for the first time, or for the first time after a discard.
     pub new_blocks: Option<u64>,
-    /// The bytes of these.
+    /// Bytes of these blocks.
     pub new_block_bytes: Option<u64>,
 }
 
-/// A part of the time.
+/// A slice of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Slice {
-    /// Nanoseconds from the first request of the trace; requests before, where the trace has no times.
+    /// Nanoseconds since the first request of the trace; number of requests before, if the trace has no times.
     pub begin: u64,
-    /// Requests of all kinds.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Read or written.
+    /// Blocks read or written.
     pub all: Touched,
-    /// Read.
+    /// Blocks read.
     pub reads: Touched,
-    /// Written.
+    /// Blocks written.
     pub writes: Touched,
 }
 
 /// A trace over its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverTime {
-    /// Length of a slice in nanoseconds; `None` where the trace has no times.
+    /// Length of a slice in nanoseconds; `None` if the trace has no times.
     pub slice_ns: Option<u64>,
-    /// Its length in requests, where the trace has no times.
+    /// Length of a slice in requests; `None` if the trace has times.
     pub slice_requests: Option<u64>,
-    /// From the first request to the last.
+    /// Slices from the first request to the last.
     pub slices: Vec<Slice>,
-    /// Where requests went, those of the volume with most bytes first. `None`: maps are of single traces, and this was one of many.
+    /// Where requests went, by volume, the one with most bytes first. `None` if this was one of many traces, since maps are only made of
+    /// single traces.
     pub volumes: Option<Vec<VolumeMap>>,
 }
 
 impl Timeline {
-    /// The next request comes; at `now_ns`, where the trace has times. These do not go back.
+    /// Advances to the next request, at `now_ns` if the trace has times. Times must not go back.
     pub fn advance(&mut self, now_ns: Option<u64>) {
         let (begin, has_times) = *self.begin.get_or_insert((now_ns.unwrap_or(0), now_ns.is_some()));
         if has_times {
@@ -168,12 +169,12 @@ impl Timeline {
         (self.passed >> self.shift) as usize
     }
 
-    /// Time of the request that has come, since the first one.
+    /// Time of the present request since the first one.
     pub fn now(&self) -> u64 {
         self.passed
     }
 
-    /// It moves bytes.
+    /// Counts the bytes of a request that transfers data.
     pub fn request(&mut self, access: Access, request: &Request) {
         let slice = self.slice();
         if let Some(counts) = self.slices.get_mut(slice) {
@@ -193,7 +194,7 @@ impl Timeline {
         regions.note(slice, access as usize, request.offset_bytes, request.end_bytes());
     }
 
-    /// It touches a block that is followed and stands for so many, of which this was seen before.
+    /// Counts an access of a followed block that stands for `weight`; `seen` is its state before.
     pub fn touch(&mut self, access: Access, seen: &Seen, weight: u64) {
         let (now, slice) = (self.passed, self.slice());
         let Some(counts) = self.slices.get_mut(slice) else { return };
@@ -209,7 +210,7 @@ impl Timeline {
         }
     }
 
-    /// What there is at the end, of a sample of the blocks or of all.
+    /// The result, from all blocks or from a sample.
     pub fn finish(self, is_sample: bool, names: &Names) -> OverTime {
         let Some((_, has_times)) = self.begin else {
             return OverTime { volumes: Some(Vec::new()), ..OverTime::default() };
@@ -246,6 +247,6 @@ impl Timeline {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,14 +1,15 @@
-//! Where on a disk requests go, and when: bytes read and written, slice by slice of the time and region by region of a volume.
+//! Where on a disk requests go, and when: bytes read and written, by slices of time and regions of a volume.
 //!
-//! A volume has at most 64 regions, all of one length: where there would be more they become twice as long, and neighbours merge. They
-//! begin where the first request of the volume lies and end with the last, so that data at the end of a large disk is not one region.
+//! A volume has at most 64 regions of equal length: when there would be more, they become twice as long, and neighbours are merged. They
+//! begin at the lowest request of the volume and end with the highest, so that data at the end of a large disk does not fall into one
+//! region.
 
 use super::blocks::BLOCK_BYTES;
 use serde::Serialize;
 
-/// Regions of a volume.
+/// Most regions of a volume.
 const REGIONS_MAX: usize = 64;
-/// What [`REGIONS_MAX`] takes from a region's number, which is then its place among the cells of a slice.
+/// Mask that gives a region's place among the cells of a slice: its number modulo [`REGIONS_MAX`].
 const REGION_MASK: u64 = REGIONS_MAX as u64 - 1;
 
 /// Bytes read and written.
@@ -19,9 +20,10 @@ pub type Moved = [u64; 2];
 pub struct Regions {
     /// A region has 2^shift bytes.
     shift: u32,
-    /// The first and the last region that has something, counted from the begin of the volume.
+    /// The first and the last region with data, counted from the beginning of the volume.
     span: Option<(u64, u64)>,
-    /// A cell for each slice and region. A region lies at its number modulo [`REGIONS_MAX`]: of so many neighbours no two lie alike.
+    /// A cell for each slice and region. A region's place is its number modulo [`REGIONS_MAX`], so that neighbouring regions have different
+    /// places.
     cells: Vec<Moved>,
 }
 
@@ -31,10 +33,10 @@ impl Default for Regions {
     }
 }
 
-/// A region with what went there in all of the time.
+/// A region, with its totals over the whole time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Region {
-    /// Its first byte.
+    /// Offset of the region in bytes.
     pub begin_bytes: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -45,18 +47,18 @@ pub struct Region {
 /// The map of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VolumeMap {
-    /// Its name, empty where the trace does not tell it; `None` for all volumes together that have no map of their own.
+    /// Name of the volume; empty if the trace has no names; `None` for all volumes together that have no map of their own.
     pub volume: Option<String>,
-    /// Length of a region.
+    /// Length of a region in bytes.
     pub region_bytes: u64,
-    /// All regions from the first that has something to the last.
+    /// All regions from the first to the last with data.
     pub regions: Vec<Region>,
-    /// The cells that have something: slice, place in `regions`, bytes read, bytes written.
+    /// The cells with data: slice, index in `regions`, bytes read, bytes written.
     pub cells: Vec<(usize, usize, u64, u64)>,
 }
 
 impl VolumeMap {
-    /// Bytes read and written.
+    /// Bytes read and written in total.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         let sum =
@@ -65,7 +67,7 @@ impl VolumeMap {
     }
 }
 
-/// Adds what one cell has to another.
+/// Adds one cell to another.
 fn add(to: &mut Moved, from: Moved) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = to.saturating_add(from);
@@ -77,7 +79,7 @@ fn place(slice: usize, region: u64) -> usize {
 }
 
 impl Regions {
-    /// Bytes from `begin` to `end` were moved in a slice; `direction` is their place in a cell.
+    /// Counts bytes from `begin` to `end` that were moved in a slice; `direction` is the index in a cell.
     pub fn note(&mut self, slice: usize, direction: usize, begin: u64, end: u64) {
         let Some(last) = end.checked_sub(1).filter(|last| begin <= *last) else { return };
         let span = self.span.map_or((begin >> self.shift, last >> self.shift), |(low, high)| {
@@ -97,7 +99,7 @@ impl Regions {
         }
     }
 
-    /// Makes regions twice as long until so many fit.
+    /// Doubles the length of regions until this span fits.
     fn widen_for(&mut self, (mut low, mut high): (u64, u64)) {
         while high - low >= REGIONS_MAX as u64 {
             if let Some((first, last)) = self.span {
@@ -116,7 +118,7 @@ impl Regions {
         self.span = Some((low, high));
     }
 
-    /// Slices became twice as long.
+    /// Merges pairs of slices, because slices became twice as long.
     pub fn merge_slices(&mut self) {
         let slices = self.cells.len() / REGIONS_MAX;
         let mut cells = vec![Moved::default(); slices.div_ceil(2) * REGIONS_MAX];
@@ -126,7 +128,7 @@ impl Regions {
         self.cells = cells;
     }
 
-    /// The map of the volume of this name; `None` where nothing went there.
+    /// The map of the volume with this name; `None` if nothing went there.
     pub fn finish(&self, volume: Option<String>) -> Option<VolumeMap> {
         let (first, last) = self.span?;
         let mut regions: Vec<Region> = (first..=last)
@@ -148,7 +150,7 @@ impl Regions {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -168,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order, cells are those of a list of all bytes.
+        /// In any order, cells are the sums of a list of all bytes.
         #[test]
         fn cells_are_sums_of_a_list(
             steps in proptest::collection::vec((0_usize..5, 0_usize..2, 0_u64..1 << 50, 0_u32..50, 0_u64..1 << 22), 1..60),

@@ -1,4 +1,4 @@
-//! What an analysis found, as plain data.
+//! The results of an analysis, as plain data.
 
 use super::blocks::BLOCK_BYTES;
 use super::bursts::WINDOWS_NS;
@@ -16,30 +16,30 @@ use super::statistics::RowStatistics;
 use crate::{Names, Op};
 use serde::Serialize;
 
-/// Percent of the footprint at which miss ratios are reported.
+/// Sizes for miss ratios, in percent of the footprint.
 const PERCENTS: [u64; 6] = [1, 10, 20, 40, 80, 100];
-/// Smallest cache of the curves, in bytes.
+/// Smallest cache of the curves in bytes.
 const CURVE_FIRST_BYTES: u64 = 1 << 20;
-/// A row that writes its space over at least so often is temporary data. Between the published tables' values: 45 for
+/// A row that overwrites its space at least this often is temporary data. The value lies between those of the published tables: 45 for
 /// RocksDB's L3, which belongs on the fast tier, and 3 for L4 and L5, which do not.
 const TEMPORARY_BETA: f64 = 10.0;
-/// A row that is read at least so often over, while it is written less, is hot.
+/// A row whose bytes are read at least this many times as much as it occupies, while it is written less, is hot.
 const HOT_READS: f64 = 10.0;
 
-/// Quantiles of a quantity.
+/// Mean, quantiles and maximum of a quantity.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spread {
-    /// How many there were, or how many those that were sampled stand for.
+    /// Number of values, or the number that the sampled ones stand for.
     pub count: f64,
     /// Mean.
     pub mean: f64,
     /// Median.
     pub p50: u64,
-    /// 90 % lie at or below.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p99_9: u64,
     /// The largest.
     pub max: u64,
@@ -67,81 +67,80 @@ impl Spread {
     }
 }
 
-/// Latencies of a row, in nanoseconds.
+/// Latencies of a row in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latency {
-    /// Of its reads.
+    /// Latency of reads; `None` if there is none.
     pub read_ns: Option<Spread>,
-    /// Of its writes.
+    /// Latency of writes; `None` if there is none.
     pub write_ns: Option<Spread>,
 }
 
 /// A row of the table "workload through the PRISM".
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Class, hint, directory, ...
+    /// Class, hint, directory or the like.
     pub name: String,
-    /// Most bytes that it occupied at a time: written and neither overwritten by another row nor discarded.
+    /// Most bytes occupied at any time: written, and neither overwritten by another row nor discarded.
     pub occupancy_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Share of all bytes written: what the fast tier traps where it takes this row.
+    /// Share of all bytes written: what the fast tier absorbs if it takes this row.
     pub alpha: Option<f64>,
     /// Bytes written over bytes occupied.
     pub beta: Option<f64>,
-    /// T, M, L, H, or X for what should go to the capacity tier.
+    /// T, M, L or H; X for data that should go to the capacity tier; `None` where that is not known.
     pub letter: Option<char>,
-    /// Requests that wrote.
+    /// Number of write requests.
     pub writes: u64,
-    /// Requests that read.
+    /// Number of read requests.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes discarded.
     pub discarded_bytes: u64,
-    /// Latencies, where the trace tells them.
+    /// Latencies, if the trace has them.
     pub latency: Latency,
-    /// How long its blocks lived, in nanoseconds.
+    /// Lifetime of its blocks in nanoseconds.
     pub life_ns: Option<Spread>,
-    /// How much the whole trace wrote meanwhile, in bytes.
+    /// Lifetime of its blocks in bytes that the whole trace wrote meanwhile.
     pub life_bytes: Option<Spread>,
 }
 
-/// A size of cache, and what it does.
+/// A cache size, and its effect.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Curve {
-    /// Bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// In percent of the bytes accessed, where it was chosen so.
+    /// Size in percent of the footprint, if it was chosen that way.
     pub percent: Option<u64>,
-    /// Miss ratio of all accesses to blocks, by LRU.
+    /// Miss ratio of all block accesses with LRU.
     pub miss_ratio: Option<f64>,
     /// Miss ratio of the reads among them.
     pub read_miss_ratio: Option<f64>,
-    /// Share of block writes that find their block among the last written ones of this size: what a fast tier traps that
-    /// stages writes only.
+    /// Share of block writes whose block is among the last written ones of this size: what a fast tier absorbs that stages only writes.
     pub alpha: Option<f64>,
-    /// Half of the 95 % interval of the miss ratio; `None` where all blocks were followed.
+    /// Half of the 95 % interval of the miss ratio; `None` if all blocks were followed.
     pub miss_ratio_error: Option<f64>,
-    /// Of the reads'.
+    /// Half of the 95 % interval of the reads' miss ratio.
     pub read_miss_ratio_error: Option<f64>,
-    /// Of alpha.
+    /// Half of the 95 % interval of alpha.
     pub alpha_error: Option<f64>,
 }
 
-/// Depths of all requests, or of a process: how many requests, or how many of the process's, are at the device when one is issued, itself
-/// included. Each volume of the trace is a device.
+/// Depths of all requests, or of one process: the number of requests (or of the process's requests) at the device when one is issued,
+/// itself included. Each volume of the trace is a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Depth {
     /// Name of the process; empty for all.
     pub process: String,
-    /// Requests whose depth is known.
+    /// Number of requests with a known depth.
     pub requests: u64,
-    /// Of these a second, over all of the trace; `None` where it has no times.
+    /// These requests per second, over the whole trace; `None` if it has no times.
     pub requests_per_s: Option<f64>,
     /// Mean depth that a request met, itself included.
     pub mean: Option<f64>,
-    /// Mean depth of a device over the time in which it had something in flight.
+    /// Mean depth over the time in which devices were busy.
     pub mean_busy: Option<f64>,
     /// Median depth that a request met.
     pub p50: Option<usize>,
@@ -154,51 +153,51 @@ pub struct Depth {
 /// Requests of one direction.
 #[derive(Clone, Debug, Serialize)]
 pub struct Direction {
-    /// Bytes of a request.
+    /// Lengths of requests in bytes.
     pub sizes: Option<Spread>,
-    /// Share of offsets and lengths that are multiples of 4 KiB.
+    /// Share of requests whose offset and length are multiples of 4 KiB.
     pub aligned_4k: Option<f64>,
-    /// Of 512 bytes only.
+    /// Share of requests whose offset and length are multiples of 512 bytes, but not of 4 KiB.
     pub aligned_512: Option<f64>,
-    /// Share of requests that are of runs of eight or more, each of which begins where the one before it in the run ended.
+    /// Share of requests in runs of eight or more, where each begins at the end of the one before.
     pub sequential: Option<f64>,
-    /// The same by bytes.
+    /// Share of bytes in such runs.
     pub sequential_bytes: Option<f64>,
-    /// Lengths of these runs, in bytes.
+    /// Lengths of such runs in bytes.
     pub runs: Option<Spread>,
 }
 
 /// Rates over windows of one length.
 #[derive(Clone, Debug, Serialize)]
 pub struct Burst {
-    /// Length of the windows.
+    /// Length of the windows in nanoseconds.
     pub window_ns: u64,
-    /// Share of the windows in which there was something.
+    /// Share of windows with any request.
     pub busy: f64,
     /// Bytes a second in the busiest window.
     pub max_bytes_per_s: f64,
     /// Bytes a second that 99 % of the busy windows do not exceed.
     pub p99_bytes_per_s: f64,
-    /// The busiest window over the mean rate of the whole trace, and 1 at least.
+    /// Rate of the busiest window relative to the mean rate of the whole trace; at least 1.
     pub max_over_mean: f64,
 }
 
 /// Requests and bytes of one operation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Operation {
-    /// Its name.
+    /// Name of the operation.
     pub op: &'static str,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// Requests a second, over all of the trace; `None` where it has no times.
+    /// Requests per second, over the whole trace; `None` if it has no times.
     pub requests_per_s: Option<f64>,
-    /// Bytes a second.
+    /// Bytes per second, over the whole trace; `None` if it has no times.
     pub bytes_per_s: Option<f64>,
 }
 
-/// What behaviour alone makes of what is known better.
+/// How behaviour alone would classify data whose row is known from other evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
     /// The row by all evidence.
@@ -209,75 +208,75 @@ pub struct Agreement {
     pub bytes: u64,
 }
 
-/// All of it.
+/// The complete report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// 1: all blocks were followed, and figures of blocks are exact; else one block in so many was.
+    /// One block in this number was followed. 1 means all, and figures of blocks are exact.
     pub one_block_in: u64,
     /// Requests and bytes by operation.
     pub operations: Vec<Operation>,
-    /// From the first issue to the last, in nanoseconds; `None` where the trace has no times.
+    /// Nanoseconds from the first issue to the last; `None` if the trace has no times.
     pub duration_ns: Option<u64>,
-    /// Bytes accessed at least once (where nothing was discarded).
+    /// Bytes accessed at least once (if nothing was discarded).
     pub footprint_bytes: u64,
-    /// Most bytes written and not discarded at a time.
+    /// Most bytes written and not discarded at any time.
     pub written_footprint_bytes: u64,
-    /// Bytes written over it.
+    /// Bytes written, relative to `written_footprint_bytes`.
     pub beta: Option<f64>,
-    /// Share of the writes in rows that belong on the fast tier (T, M, L, H).
+    /// Share of the written bytes in rows that belong on the fast tier (T, M, L, H).
     pub alpha_fast: Option<f64>,
-    /// What those rows occupy together.
+    /// Bytes that these rows occupy together.
     pub fast_bytes: u64,
-    /// The table, by bytes written.
+    /// The rows of the table, by bytes written.
     pub rows: Vec<Row>,
-    /// Blocks accessed, of 4 KiB each.
+    /// Number of accesses to blocks of 4 KiB.
     pub block_accesses: u64,
     /// Miss ratios and alpha by size.
     pub curve: Vec<Curve>,
-    /// Size of the curve from which on more space keeps few more of the writes; none where it does not bend.
+    /// Size from which more space absorbs few more writes; `None` if the curve does not bend.
     pub knee_bytes: Option<u64>,
-    /// Depths, all requests first; empty where the trace tells neither depths nor latencies.
+    /// Depths, all requests first; empty if the trace has neither depths nor latencies.
     pub depths: Vec<Depth>,
     /// Reads.
     pub reads: Direction,
     /// Writes.
     pub writes: Direction,
-    /// Latency of flushes in nanoseconds, where the trace tells it.
+    /// Latency of flushes in nanoseconds; `None` if the trace has none.
     pub flush_ns: Option<Spread>,
-    /// Nanoseconds from one request to the next.
+    /// Nanoseconds between consecutive requests.
     pub gaps_ns: Option<Spread>,
-    /// Nanoseconds from a write of a block to the next, or to its discard, whichever comes first.
+    /// Nanoseconds from a write of a block to its next write or discard.
     pub overwrite_ns: Option<Spread>,
-    /// Bytes written meanwhile, to all of the trace.
+    /// Bytes that the whole trace wrote in that time.
     pub overwrite_bytes: Option<Spread>,
-    /// Nanoseconds from an access of a block, read or write, to its next read.
+    /// Nanoseconds from a read or write of a block to its next read.
     pub reread_ns: Option<Spread>,
-    /// How bursty it is.
+    /// Burstiness over windows of several lengths.
     pub bursts: Vec<Burst>,
-    /// Where requests went and what they touched, slice by slice.
+    /// Where requests went and what they touched, by slices of time.
     pub over_time: OverTime,
-    /// What the classifier does without hints and rules.
+    /// How the classifier decides without hints and rules.
     pub agreement: Vec<Agreement>,
-    /// Requests whose time lies before that of the one before.
+    /// Number of requests with a time before that of the previous one.
     pub back_in_time: u64,
-    /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
+    /// Predicates of the rules for which no request of the trace had the information; they are neither true nor false.
     #[serde(rename = "untold")]
     pub unknown: Vec<String>,
     /// Requests left out: beyond 64 PiB, or larger than 64 MiB.
     pub absurd: u64,
 }
 
-/// What reads find in an LRU cache over all accesses, whatever its size.
+/// Hit ratio of reads in an LRU cache of any size over all accesses.
 #[derive(Clone, Debug)]
 pub struct ReadHits(Distances);
 
 impl ReadHits {
-    /// Of the distances of the reads.
+    /// Made from the distances of the reads.
     pub(super) fn of(reads: Distances) -> Self {
         Self(reads)
     }
 
-    /// Share of the reads that a cache of so many bytes serves; `None` where there were none.
+    /// Share of the reads that a cache of this size serves; `None` without reads.
     #[must_use]
     pub fn ratio(&self, size_bytes: u64) -> Option<f64> {
         self.0.hit_ratio(size_bytes / BLOCK_BYTES).map(|(ratio, _)| ratio)
@@ -303,7 +302,7 @@ fn direction(shapes: &mut Shapes) -> Direction {
     }
 }
 
-/// So many a second of a trace of such a length.
+/// A rate per second, from a count and the length of the trace.
 fn per_s(count: u64, duration_ns: Option<u64>) -> Option<f64> {
     duration_ns.filter(|&ns| ns > 0).map(|ns| count as f64 * 1e9 / ns as f64)
 }
@@ -329,7 +328,7 @@ fn depth(process: &str, depths: &Depths, duration_ns: Option<u64>) -> Depth {
     }
 }
 
-/// Which letter a row gets by its figures.
+/// The letter of a row by its figures.
 fn letter(beta: Option<f64>, reads_over: f64) -> Option<char> {
     Some(if beta? >= TEMPORARY_BETA {
         'T'
@@ -346,7 +345,7 @@ fn knee_bytes(curve: &[Curve]) -> Option<u64> {
     knee(&alphas).map(|at| alphas[at].0)
 }
 
-/// Both stages of an analysis, at its end.
+/// Both stages of an analysis after its end.
 pub struct Ended {
     pub requests: Requests,
     pub followed: Followed,
@@ -413,7 +412,7 @@ impl Ended {
     fn bursts(&mut self) -> Vec<Burst> {
         self.requests.bursts.finish();
         let len_ns = self.requests.bursts.len_ns().max(1);
-        // Between so many requests is one gap less: the last has one too, of the mean length, as the load goes on for that long.
+        // There is one gap less than there are requests. The last request gets a gap of mean length, since the load goes on for that long.
         let gaps = self.requests.bursts.gaps_ns.count();
         let rate_ns = len_ns as f64 * (gaps + 1.0) / gaps.max(1.0);
         let windows = self.requests.bursts.windows.iter().zip(WINDOWS_NS).filter(|(_, window_ns)| *window_ns <= len_ns);
@@ -427,14 +426,14 @@ impl Ended {
                     busy: window.bytes.count() / (len_ns / window_ns + 1) as f64,
                     max_bytes_per_s: window.bytes.max() as f64 * per_s,
                     p99_bytes_per_s: window.bytes.quantile(0.99)? as f64 * per_s,
-                    // The last window may be cut short, and what it has too much for that is in no other.
+                    // The last window may be cut short, so that no window reaches the mean rate.
                     max_over_mean: if mean > 0.0 { (window.bytes.max() as f64 / mean).max(1.0) } else { 1.0 },
                 })
             })
             .collect()
     }
 
-    /// All of it. `names` are the trace's.
+    /// Makes the report. `names` are the trace's names.
     pub fn report(&mut self, names: &Names) -> Report {
         let written_bytes = self.requests.counts[Op::Write as usize].bytes;
         let mut rows: Vec<Row> = self

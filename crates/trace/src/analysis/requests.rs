@@ -1,4 +1,4 @@
-//! What requests tell each by itself, and the rows that they are of: the first stage of an analysis.
+//! The first stage of an analysis: figures of the requests by themselves, and the rows that they belong to.
 
 use super::bursts::Bursts;
 use super::depth::DepthMeter;
@@ -9,24 +9,24 @@ use super::writes::Writes;
 use super::{Count, Options, is_range, moved, touched};
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 
-/// A request on its way to the second stage.
+/// A request for the second stage.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// The request, whose time does not go back.
+    /// The request; its time does not go back.
     pub request: Request,
-    /// Whether its time is one.
+    /// Whether its time is a real time.
     pub has_time: bool,
-    /// The row of a read; `None` where it is that of who wrote what is read.
+    /// The row of a read; `None` where reads count for the row that wrote the block.
     pub row: Option<u16>,
-    /// How many parts a write has.
+    /// Number of parts of a write.
     pub parts: usize,
 }
 
-/// Requests on their way to the second stage, in their order.
+/// Requests for the second stage, in order.
 #[derive(Debug, Default)]
 pub struct PlacedRequests {
     all: Vec<Placed>,
-    /// Those of writes, one after the other.
+    /// The parts of all writes, one after the other.
     parts: Vec<Part>,
 }
 
@@ -39,15 +39,15 @@ impl PlacedRequests {
         &self.parts
     }
 
-    /// So many are worth handing to a thread.
+    /// Number of requests that are worth passing to a thread.
     pub const ENOUGH: usize = 1024;
 
-    /// Whether they are worth handing to a thread. A write of many classes has a part for each of its blocks.
+    /// Whether there is enough to pass to a thread. A write of many classes may have a part for each of its blocks.
     pub fn is_full(&self) -> bool {
         self.all.len() >= Self::ENOUGH || self.parts.len() >= 4096
     }
 
-    /// Adds one, whose parts are there.
+    /// Adds a request; its parts must have been added.
     pub fn push(&mut self, placed: Placed) {
         self.all.push(placed);
     }
@@ -58,7 +58,7 @@ impl PlacedRequests {
     }
 }
 
-/// What is known without looking at blocks.
+/// The first stage: everything that is known without looking at blocks.
 pub struct Requests {
     pub rows: Rows,
     pub depth: DepthMeter,
@@ -66,13 +66,13 @@ pub struct Requests {
     pub writes: Shapes,
     pub bursts: Bursts,
     pub counts: [Count; Op::ALL.len()],
-    /// Latencies of flushes, in nanoseconds.
+    /// Latencies of flushes in nanoseconds.
     pub flush_ns: Histogram,
     pub knows: Knows,
     now_ns: u64,
     pub back_in_time: u64,
     pub absurd: u64,
-    /// What is kept of writes.
+    /// The writes kept for a sizing; `None` if they were too many.
     kept: Option<Writes>,
 }
 
@@ -94,14 +94,14 @@ impl Requests {
         }
     }
 
-    /// The writes and discards that were kept; `None` where they were too many.
+    /// The kept writes and discards; `None` if they were too many.
     pub fn take_writes(&mut self) -> Option<Writes> {
         let mut writes = self.kept.take()?;
         writes.names = self.rows.names().to_vec();
         Some(writes)
     }
 
-    /// Takes the next requests of the trace, and hands them on.
+    /// Handles the next requests of the trace, and passes them on.
     pub fn add(&mut self, requests: &[Request], names: &Names, on: &mut PlacedRequests) {
         self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, ..)| (volume, first)));
         for request in requests {
@@ -114,7 +114,7 @@ impl Requests {
             self.absurd += 1;
             return;
         };
-        // Times may go back a little in a trace; time does not.
+        // Times in a trace may go back a little; such a request gets the latest time so far.
         let mut request = *request;
         if request.issued_ns < self.now_ns {
             self.back_in_time += 1;
@@ -134,7 +134,7 @@ impl Requests {
         on.push(Placed { request, has_time: self.knows.time, row, parts: on.parts.len() - parts_before });
     }
 
-    /// The row of a read where it is known for sure; of a write its parts.
+    /// The row of a read if it is known for certain. Appends the parts of a write.
     fn place(
         &mut self,
         request: &Request,
@@ -162,7 +162,7 @@ impl Requests {
         None
     }
 
-    /// Keeps what comes next, where all before it was kept and there is room.
+    /// Keeps a request for sizing, if all before it were kept and there is room.
     fn keep(&mut self, keep: impl FnOnce(&mut Writes) -> bool) {
         if self.kept.as_mut().is_some_and(|kept| !keep(kept)) {
             self.kept = None;

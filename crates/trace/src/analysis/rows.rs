@@ -1,41 +1,41 @@
-//! Which row of the table a request belongs to.
+//! Assigns requests to the rows of the table.
 
 use crate::{Flags, Knows, Lifetime, Names, Op, Request};
 use forebay_block::DiskId;
 use forebay_prism::{ClassTable, Direction, Facts, Need, Prism, Rule, Run};
 use std::collections::HashMap;
 
-/// Rows at most; what would be one more counts as "others".
+/// Most rows; beyond that, requests count for "others".
 const ROWS_MAX: usize = 4096;
-/// The number of the row of what no lifetime is known of, beside those of lifetimes.
+/// Number of the row without a known lifetime, beside those of lifetimes.
 const NO_LIFETIME: u32 = Lifetime::Extreme as u32 + 1;
-/// Answers of rules that are kept.
+/// Most answers of rules that are cached.
 const ANSWERS_MAX: usize = 1 << 16;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Classes by the evidence, in its order of authority: rules, the kernel's marks and hints, behaviour.
+    /// Classes by evidence, in order of authority: rules, the kernel's marks and hints, behaviour.
     #[default]
     Class,
-    /// Write-lifetime hints, and the kernel's marks.
+    /// Write-lifetime hints and the kernel's marks.
     Hint,
     /// Directories of files.
     Directory,
-    /// What file names end with.
+    /// Extensions of file names.
     Extension,
     /// Processes.
     Process,
-    /// Classes that the trace gives.
+    /// I/O classes that the trace has.
     IoClass,
     /// Volumes.
     Volume,
-    /// Levels of RocksDB's tree, for which its tables were written.
+    /// The levels of RocksDB's tree for which tables were written.
     Level,
 }
 
 impl By {
-    /// All of them, with their names.
+    /// All variants with their names.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::Class, "class"),
         (Self::Hint, "hint"),
@@ -51,15 +51,15 @@ impl By {
 /// A part of a request that belongs to one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its blocks.
+    /// Number of its blocks.
     pub blocks: u64,
     /// Its row.
     pub row: u16,
-    /// The row that behaviour alone would give it; `None` where that was not asked.
+    /// The row by behaviour alone; `None` if that was not asked for.
     pub behaviour: Option<u16>,
 }
 
-/// What rules can tell requests apart by.
+/// The properties by which rules distinguish requests; the key of cached answers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Asked {
     volume: u32,
@@ -72,31 +72,31 @@ struct Asked {
     is_read: bool,
 }
 
-/// Gives requests their rows.
+/// Assigns requests to rows.
 pub struct Rows {
     by: By,
     rules: Vec<(u16, Rule)>,
     rules_use_request: bool,
     answers: HashMap<Asked, Option<u16>>,
     names: Vec<String>,
-    /// What rows are by the class that they stand for, by their numbers.
+    /// Letter of each row by the class that it stands for, by row number.
     letters: Vec<Option<char>>,
-    /// Facts that rules ask for, and that no request has carried yet, with the predicates.
+    /// Facts that rules ask for and that no request has carried yet, with the predicates.
     unknown: Vec<(Need, String)>,
     numbers: HashMap<String, u16>,
-    /// Rows of the names' numbers, as far as asked, of the first [`ANSWERS_MAX`].
+    /// Rows by the number of a name, as far as they were asked for; the first [`ANSWERS_MAX`] only.
     known: Vec<Option<u16>>,
-    /// Rows of what the kernel marks, once there is one.
+    /// Rows of the kernel's marks, once one occurred.
     swap: Option<u16>,
     metadata: Option<u16>,
     prism: Prism,
-    /// Rows of behaviour's classes, by their ids.
+    /// Rows of behaviour's classes by class id.
     behaviour: Vec<u16>,
     runs: Vec<Run>,
 }
 
 impl Rows {
-    /// Rows by `by`; `rules` come first, the earlier before the later.
+    /// Rows by `by`; `rules` come before, and the first match counts.
     pub fn new(by: By, rules: &[(String, Rule)]) -> Self {
         let table = ClassTable::default();
         let mut rows = Self {
@@ -115,7 +115,7 @@ impl Rows {
             behaviour: Vec::new(),
             runs: Vec::new(),
         };
-        // The first row is that of what no row is known for.
+        // The first row is for reads of data that the trace did not write.
         rows.number("not written in the trace");
         for (class, rule) in rules {
             let row = rows.class(class, letter_of_class(class));
@@ -141,22 +141,22 @@ impl Rows {
     /// The row of blocks that nothing in the trace has written.
     pub const UNWRITTEN: u16 = 0;
 
-    /// Names of the rows, by their numbers.
+    /// Names of the rows by row number.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// T, M, L or H where the class that a row stands for is one of these; `None` where its figures must tell.
+    /// T, M, L or H if the row stands for such a class; `None` if its figures must decide.
     pub fn letter(&self, row: u16) -> Option<char> {
         self.letters.get(usize::from(row)).copied().flatten()
     }
 
-    /// Predicates of the rules for which no request carried what they ask for, as they are written.
+    /// Predicates of the rules for which no request carried the information, as written in the rule.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.unknown.iter().map(|(_, predicate)| predicate.as_str())
     }
 
-    /// The row of a class that is known for what it is.
+    /// The row of a class whose letter is known.
     fn class(&mut self, name: &str, letter: Option<char>) -> u16 {
         let row = self.number(name);
         if let Some(known) = self.letters.get_mut(usize::from(row)) {
@@ -180,7 +180,7 @@ impl Rows {
         number
     }
 
-    /// Has what behaviour knows of these blocks at hand, given by volume and number.
+    /// Prefetches what behaviour knows of these blocks, given by volume and block number.
     pub fn fetch(&self, blocks: impl Iterator<Item = (u32, u64)>) {
         if self.by == By::Class {
             let look = |sum, (volume, block)| sum ^ self.prism.look(DiskId(volume as u16), block);
@@ -188,7 +188,7 @@ impl Rows {
         }
     }
 
-    /// The rows of a write's parts, appended to `parts`.
+    /// Appends the rows of a write's parts to `parts`.
     pub fn write(
         &mut self,
         request: &Request,
@@ -216,7 +216,7 @@ impl Rows {
         }
     }
 
-    /// The row of a read; `None` where it is that of who wrote what is read.
+    /// The row of a read; `None` where reads count for the row that wrote the block.
     pub fn read(
         &mut self,
         request: &Request,
@@ -228,18 +228,18 @@ impl Rows {
         if self.by == By::Class {
             self.prism.observe_place_read(DiskId(request.volume as u16), first_block, blocks);
         }
-        // Readers give no hint of how long data lives.
+        // Reads carry no lifetime hint.
         if self.by == By::Hint { None } else { self.sure(request, names, knows) }
     }
 
-    /// What is discarded is forgotten.
+    /// Makes behaviour forget discarded data.
     pub fn discard(&mut self, request: &Request) {
         if self.by == By::Class {
             self.prism.observe_discard(DiskId(request.volume as u16), request.offset_bytes, request.len_bytes);
         }
     }
 
-    /// The row by what is known for sure.
+    /// The row by evidence that is certain.
     fn sure(&mut self, request: &Request, names: &Names, knows: Knows) -> Option<u16> {
         if !self.rules.is_empty()
             && let Some(row) = self.by_rule(request, names, knows)
@@ -351,7 +351,7 @@ impl Rows {
     }
 }
 
-/// What a class is whose name has a word that says so.
+/// The letter of a class by a word in its name.
 fn letter_of_class(name: &str) -> Option<char> {
     name.split(|c: char| !c.is_alphanumeric()).find_map(|word| match word.to_ascii_lowercase().as_str() {
         "metadata" | "meta" => Some('M'),

@@ -1,18 +1,18 @@
-//! Which blocks are followed: all of them, until they are too many, and then a share that is the same whatever the access.
+//! Which blocks are followed: all of them while they fit, then a share that does not depend on the accesses.
 //!
-//! As in SHARDS (Waldspurger et al., FAST'15) the block's address alone decides, by a hash. But not each block for itself: of
-//! every 2^n neighbours, aligned, exactly one is followed. Neighbours are used alike, so a sample of which every region has its
-//! part tells more than one of as many blocks from anywhere (stratified sampling, Cochran, "Sampling Techniques", chapter 5).
-//! Where accesses have a stride of a group or more it tells as much.
+//! As in SHARDS (Waldspurger et al., FAST'15), only a hash of the block's address decides. But it does not decide for each block by itself:
+//! of every 2^n aligned neighbours, exactly one is followed. Neighbours are used alike, so a sample with a part of every region says more
+//! than one with as many blocks from anywhere (stratified sampling, Cochran, "Sampling Techniques", chapter 5). If accesses have a stride
+//! of a group or more, it says as much.
 
-/// Pairs of neighbours, pairs of these, and so on: as many levels as one hash has bits to choose for.
+/// Levels of the tree of neighbours (pairs, pairs of pairs, and so on) for which one hash has enough bits.
 const LEVELS: u32 = 6;
-/// Blocks of a group, for which one hash chooses.
+/// Number of blocks in a group, for which one hash chooses.
 const GROUP: u64 = 1 << LEVELS;
-/// Added to a group's number before it is hashed: 0 is the hash of 0, and block 0 is not to be followed always.
+/// Added to a group's number before hashing, because the hash of 0 is 0 and block 0 must not always be followed.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The sample: of 2^`halvings` neighbours one.
+/// The sample: one of 2^`halvings` neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     halvings: u32,
@@ -30,30 +30,31 @@ pub fn address(volume: u32, block: u64) -> u64 {
     u64::from(volume) << 44 | block
 }
 
-/// What a group chooses: bit `n` is the half that node `n` of its tree follows. The root is node 1, and the halves of node `n`
-/// are nodes `2n` and `2n + 1`, down to the members, which are nodes 64 to 127.
+/// The choices of a group: bit `n` is the half that node `n` of its tree follows. The root is node 1; the halves of node `n` are nodes `2n`
+/// and `2n + 1`, down to the members, nodes 64 to 127.
 fn choices(group: u64, round: u64) -> u64 {
     hash(group.wrapping_add(SALT.wrapping_mul(round + 1)))
 }
 
 impl Sample {
-    /// One block in 2^`halvings`.
+    /// A sample of one block in 2^`halvings`.
     pub fn one_in_power(halvings: u32) -> Self {
-        // 63: two blocks of all there may be are left, fewer than any table holds, so that halving always ends.
+        // 63 leaves two blocks of all that there may be, fewer than any table holds, so that halving always ends.
         Self { halvings: halvings.min(63) }
     }
 
-    /// Follows half as many from now on.
+    /// Follows half as many blocks from now on.
     pub fn halve(&mut self) {
         *self = Self::one_in_power(self.halvings + 1);
     }
 
-    /// Blocks that each one followed stands for.
+    /// Number of blocks that each followed one stands for.
     pub fn weight(self) -> u64 {
         1 << self.halvings
     }
 
-    /// The group of a followed block, of so many: of as many that lie beside each other each is in another.
+    /// The group of a followed block, of `groups`. As many followed blocks as there are groups, if they are neighbours, are all in
+    /// different groups.
     pub fn group(self, address: u64, groups: usize) -> usize {
         let (number, groups) = (address >> self.halvings.min(63), groups as u64);
         (number.wrapping_add(hash((number / groups) ^ SALT)) % groups) as usize
@@ -64,16 +65,16 @@ impl Sample {
         has(address, self.halvings, 0)
     }
 
-    /// Whether a block of an earlier sample is followed still: a table may fill in the middle of a request.
+    /// Whether a block of an earlier sample is still followed: the table may fill in the middle of a request.
     pub fn keeps(self, address: u64, before: Self) -> bool {
         self == before || self.has(address)
     }
 
-    /// Calls `take` with the address of each followed block of a range, in their order.
+    /// Calls `take` with the address of each followed block of a range, in order.
     pub fn each(self, volume: u32, first: u64, count: u64, mut take: impl FnMut(u64)) {
         let Some(more) = count.checked_sub(1) else { return };
         let begin = address(volume, first);
-        // With it in the range: that of the last volume is the last number there is.
+        // Inclusive, because the last block of the last volume is the largest number.
         let last = begin + more;
         if self.halvings == 0 {
             return (begin..=last).for_each(take);
@@ -95,7 +96,8 @@ impl Sample {
         }
     }
 
-    /// The followed blocks of a range that may be of terabytes: then all that are followed, of which there are so many, are fewer.
+    /// The followed blocks of a range that may have terabytes. For a large range, it is faster to go through all followed blocks, of which
+    /// there are `followed`.
     pub fn among(
         self,
         volume: u32,
@@ -104,7 +106,7 @@ impl Sample {
         (followed, all): (usize, impl Iterator<Item = u64>),
     ) -> Vec<u64> {
         let mut found = Vec::new();
-        // `each` looks at groups, whatever the weight.
+        // `each` goes through groups at any weight.
         if count / self.weight().min(GROUP) > followed as u64 * 4 {
             let begin = address(volume, first);
             let range = begin..=begin + (count - 1);
@@ -116,7 +118,7 @@ impl Sample {
     }
 }
 
-/// Whether a block is followed where of 2^`halvings` one is; or a group of `round`, whose members are those of the round before.
+/// Whether a block is followed if one of 2^`halvings` is; or a group of `round`, whose members are the groups of the round before.
 fn has(member: u64, halvings: u32, round: u64) -> bool {
     let (mut at, mut left, mut round) = (member, halvings, round);
     while left > 0 {
@@ -140,7 +142,7 @@ pub mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The address that is followed of the 2^42 whose upper bits are `top`.
+    /// The followed address of the 2^42 with these upper bits.
     pub fn followed_of(top: u64) -> u64 {
         (0..7).rev().fold(top, |group, round| {
             let choices = choices(group, round);
@@ -172,7 +174,7 @@ pub mod tests {
             let mut found = Vec::new();
             sample.each(volume, first, count, |address| found.push(address));
             prop_assert_eq!(&found, &one_by_one);
-            // Its last ones are beside the range.
+            // The last ones lie outside of the range.
             let mut table: Vec<u64> = range().filter(|&address| sample.has(address)).take(count as usize / 50).collect();
             table.extend([followed_of(1 << 20), address(volume, first + count), address(volume, first).wrapping_sub(1)]);
             let among = sample.among(volume, first, count, (table.len(), table.iter().copied()));
@@ -196,7 +198,7 @@ pub mod tests {
     fn regression_a_discard_of_everything_looks_at_the_table_only() {
         let sample = Sample::one_in_power(33);
         let table = [followed_of(3), followed_of(1 << 20)];
-        // 2^38 groups: hours, one by one.
+        // Going through 2^38 groups one by one would take hours.
         assert_eq!(sample.among(0, 0, 1 << 44, (2, table.into_iter())), table[..1]);
     }
 
@@ -210,7 +212,7 @@ pub mod tests {
             let mut times = vec![0_u32; 1 << halvings];
             let groups = 4000 << halvings;
             sample.each(0, 0, groups, |address| times[(address % (1 << halvings)) as usize] += 1);
-            // 4000 groups choose one each, by a binomial distribution: five standard deviations.
+            // 4000 groups choose one each, with a binomial distribution: five standard deviations.
             let expected = 4000.0 / f64::from(1 << halvings);
             assert!(
                 times.iter().all(|&times| (f64::from(times) - expected).abs() < 5.0 * expected.sqrt()),

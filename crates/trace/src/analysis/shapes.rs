@@ -1,9 +1,9 @@
-//! Sizes, alignment, sequence.
+//! Sizes, alignment and sequentiality of requests.
 //!
-//! A run is what rules mean by `sequential`: each of its requests begins where the one before it in the run ended, and a volume has eight
-//! runs at a time, the one that was longest without a request making room. Chance makes runs, too: of random requests to 64
-//! blocks a fifth go on with one. But it makes no long ones: a run of eight counts, of which random requests to however few blocks have two
-//! percent at most.
+//! A run is what rules mean by `sequential`: each of its requests begins where the one before ended. A volume has eight runs at a time; a
+//! new one replaces the run that has had no request for longest. Chance makes runs too: of random requests to 64 blocks, a fifth continue
+//! one. But it makes no long ones: only runs of eight or more count, and at most two percent of random requests, to any number of blocks,
+//! belong to such runs.
 
 use super::histogram::Histogram;
 use super::lengths::Lengths;
@@ -11,38 +11,38 @@ use crate::Request;
 use crate::hash::Seed;
 use std::collections::HashMap;
 
-/// Runs that are followed at a time, of each volume and direction.
+/// Runs that are followed at a time, for each volume and direction.
 const RUNS: usize = 8;
-/// Requests that make a run sequential.
+/// Number of requests from which a run is sequential.
 const SEQUENTIAL_MIN: u64 = 8;
-/// Volumes whose runs are followed, of each direction, in some 300 bytes each; with one more all begin afresh.
+/// Most volumes with runs, for each direction, at about 300 bytes each; with one more, all runs begin anew.
 const VOLUMES_MAX: usize = 1 << 16;
 
-/// Sizes and alignment of the requests of one direction, and how sequential they are.
+/// Sizes, alignment and sequentiality of the requests of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Shapes {
-    /// Bytes of a request.
+    /// Lengths in bytes.
     pub sizes: Lengths,
-    /// Requests whose offset and length are multiples of 4 KiB, of 512 bytes, and of neither.
+    /// Number of requests whose offset and length are multiples of 4 KiB.
     pub aligned_4k: u64,
-    /// Of 512 bytes but not of 4 KiB.
+    /// Number of requests whose offset and length are multiples of 512 bytes but not of 4 KiB.
     pub aligned_512: u64,
-    /// Of neither.
+    /// Number of requests that are multiples of neither.
     pub unaligned: u64,
-    /// Requests of runs of eight or more.
+    /// Number of requests in runs of eight or more.
     pub sequential: u64,
-    /// Their bytes.
+    /// Bytes of these requests.
     pub sequential_bytes: u64,
     /// Lengths of these runs in bytes.
     pub runs: Histogram,
-    /// Places of the volumes' runs.
+    /// Index of each volume's runs.
     places: HashMap<u32, usize, Seed>,
     volumes: Vec<Runs>,
-    /// The volume of the last request, and its place.
+    /// The volume of the last request, and its index.
     last: Option<(u32, usize)>,
 }
 
-/// The runs of a volume. Where they end stands apart, so that one look goes through all.
+/// The runs of a volume. Their ends are stored separately, so that one scan goes through all of them.
 #[derive(Clone, Debug, Default)]
 struct Runs {
     ends_bytes: [u64; RUNS],
@@ -50,7 +50,7 @@ struct Runs {
     recent: Recent,
 }
 
-/// Numbers of the runs, a byte each, the one with the last request lowest.
+/// Numbers of the runs, a byte each; the run with the latest request is the lowest byte.
 #[derive(Clone, Copy, Debug)]
 struct Recent(u64);
 
@@ -65,13 +65,13 @@ impl Recent {
         self.0.to_le_bytes()
     }
 
-    /// That with the oldest request has the last one from now on.
+    /// Makes the run with the oldest request the latest; returns its number.
     fn use_oldest(&mut self) -> usize {
         self.0 = self.0.rotate_left(u8::BITS);
         usize::from(self.0 as u8)
     }
 
-    /// That which comes after `before` others has the last one from now on.
+    /// Makes the run that `before` others precede the latest; returns its number.
     fn use_after(&mut self, before: usize) {
         let bits = before as u32 * u8::BITS;
         let (number, newer) = (self.0 >> bits & u64::from(u8::MAX), self.0 & ((1 << bits) - 1));
@@ -83,12 +83,12 @@ impl Recent {
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     len_bytes: u64,
-    /// 0: there is none.
+    /// Number of requests; 0 if there is no run.
     requests: u64,
 }
 
 impl Shapes {
-    /// Notes a request.
+    /// Counts a request.
     pub fn note(&mut self, request: &Request) {
         self.sizes.add(request.len_bytes);
         let both = request.offset_bytes | request.len_bytes;
@@ -99,7 +99,7 @@ impl Shapes {
         }
         let place = self.place(request.volume);
         let Runs { ends_bytes, runs, recent } = &mut self.volumes[place];
-        // All ends in one go, without a branch for each: this is done for every request, and mostly finds none.
+        // All ends are compared without branches: this is done for each request, and mostly finds none.
         let is_end = ends_bytes.iter().fold(false, |found, &end_bytes| found | (end_bytes == request.offset_bytes));
         let goes_on = match is_end {
             true => recent.numbers().into_iter().position(|number| {
@@ -150,7 +150,7 @@ impl Shapes {
         place
     }
 
-    /// Ends the runs that go on.
+    /// Ends all open runs.
     pub fn finish(&mut self) {
         (self.last, self.places) = (None, HashMap::default());
         let volumes = std::mem::take(&mut self.volumes);
@@ -204,7 +204,7 @@ mod tests {
             shapes.note(&Request { volume: at % 2, ..Request::new(0, Op::Read, u64::from(at) * 4096, 4096) });
         }
         assert_eq!(shapes.sequential, 0);
-        // More than are followed: all begin afresh, and what has ended is not lost.
+        // More volumes than are followed: all runs begin anew, and those that have ended are still counted.
         for volume in 0..2 * VOLUMES_MAX as u32 {
             (0..8).for_each(|at| shapes.note(&Request { volume, ..Request::new(0, Op::Read, at * 4096, 4096) }));
         }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((shapes.sequential, shapes.runs.count()), (16 * VOLUMES_MAX as u64, 2.0 * VOLUMES_MAX as f64));
     }
 
-    /// Of uniformly random reads of 64 blocks 37 % were called sequential, since one of 32 ends was mostly where they began.
+    /// 37 % of uniformly random reads of 64 blocks were called sequential, because mostly one of 32 ends was where they began.
     #[test]
     fn regression_random_requests_to_few_blocks_are_not_sequential() {
         for blocks in [2, 4, 8, 12, 16, 32, 64, 256, 1024] {

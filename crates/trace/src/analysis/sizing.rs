@@ -1,9 +1,9 @@
-//! How large a fast tier should be, and for what: the second pass over a trace, or over what the first one [kept](Writes) of it, once the table of
-//! its rows is known.
+//! How large a fast tier should be, and for which data. This is a second pass over the trace, or over what the first pass [kept](Writes) of
+//! it, after the table of its rows is known.
 //!
-//! Rows are taken in the order of their beta. For each number of rows that are pinned, a stack of the writes of all other
-//! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
-//! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
+//! Rows are taken in the order of their beta. For each number of pinned rows, a stack of the writes of all other rows shows what staging
+//! absorbs in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if its write-stack distance fits the
+//! tier"). Each size then gets the number of pinned rows that absorbs most.
 
 mod outcome;
 
@@ -25,36 +25,36 @@ use super::{Options, REQUESTS_FETCHED, moved, touched};
 use crate::{Knows, Names, Op, Request};
 use std::hint::black_box;
 
-/// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
-/// load, and for each count of pinned rows its place with its marks.
+/// Approximate memory of a followed block in bytes: its number (if no neighbour is followed and the table has its worst load), and for each
+/// count of pinned rows its place with its marks.
 const NUMBER_BYTES: u64 = 96;
 const PLACE_BYTES: u64 = 12;
-/// Rows that are tried as pinned.
+/// Most rows that are tried as pinned.
 const PINNED_MAX: usize = 16;
-/// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
+/// Number of parts of the trace, by bytes written, from which alpha's interval is computed (batch means).
 const PARTS: usize = 20;
-/// Octaves that the sizes span at least.
+/// Fewest octaves that the sizes span.
 const OCTAVES_MIN: u32 = 6;
-/// Steps in which the share of what is staged is varied, from all of it to nothing.
+/// Steps in which the staged share is varied from all to nothing.
 const STAGED_STEPS: u32 = 16;
 /// Student's t for 19 degrees of freedom, 95 %, two-sided.
 const T_95: f64 = 2.093;
-/// Share of the writes below which a row is not worth a class.
+/// A row with a smaller share of the writes is not worth a class.
 const ROW_SHARE_MIN: f64 = 0.0001;
 
-/// What can become of a row.
+/// How the writes of a row are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Pinned where more rows are than its place in the order; else staged.
+    /// Pinned if the number of pinned rows is above its rank; otherwise staged.
     Ranked(usize),
-    /// Staged.
+    /// Always staged.
     Staged,
-    /// Neither.
+    /// Written past the fast tier.
     Bypassed,
 }
 
 impl Fate {
-    /// Whether it is staged where so many rows are pinned.
+    /// Whether the row is staged if `pinned` rows are pinned.
     fn is_staged(self, pinned: usize) -> bool {
         match self {
             Self::Ranked(rank) => pinned <= rank,
@@ -64,15 +64,15 @@ impl Fate {
     }
 }
 
-/// Not staged.
+/// The place of a block that is not staged.
 const NOWHERE: Place = Place::MAX;
 
-/// The place of the block so many behind the one at a place, in its extent.
+/// The place of the block at distance `blocks` behind the one at `place` in its extent.
 fn ahead(place: Place, blocks: Place) -> Place {
     if place == NOWHERE { NOWHERE } else { place + blocks }
 }
 
-/// An extent was cut: each part has the places of its first block, in so many stacks.
+/// Copies places after an extent was cut: each part gets the places of its own first block, in `rests` stacks.
 fn part_of(places: &mut Vec<Place>, rests: usize, part: &Extent) {
     if places.len() < part.end() * rests {
         places.resize(part.end() * rests, NOWHERE);
@@ -87,43 +87,42 @@ fn part_of(places: &mut Vec<Place>, rests: usize, part: &Extent) {
     }
 }
 
-/// The writes of all rows but those pinned.
+/// The writes of all rows that are not pinned, for one number of pinned rows.
 struct Rest {
     stack: Stack,
-    /// Distances in blocks, for each part of the trace.
+    /// Distances in blocks for each part of the trace.
     distances: Vec<Histogram>,
-    /// Blocks written that were followed, by the weight they had, for each part.
+    /// Weighted number of written blocks that were followed, for each part.
     followed: Vec<f64>,
-    /// What the sample says of itself.
+    /// The groups that give the sample's error.
     groups: Groups,
-    /// Blocks written most, which count whether they are in the sample or not.
+    /// Blocks that are written most; they count whether or not they are in the sample.
     hot: Hot,
 }
 
 impl Rest {
-    /// A block is staged no longer. The mark of a hot one stands for nothing, and so would its gap.
+    /// Takes a block out of the stack because it is no longer staged. The mark of a hot block does not count, so its gap must not either.
     fn leave(&mut self, place: Place, is_hot: bool) {
         if is_hot { self.stack.forget(place) } else { self.stack.remove(place) }
     }
 }
 
-/// A trace being sized.
+/// A sizing in progress.
 pub struct Sizing {
     rows: Rows,
     order: Vec<Pinned>,
     bypassed: Vec<Pinned>,
-    /// Names of rows that go past the fast tier.
+    /// Names of rows that are written past the fast tier.
     past: Vec<String>,
-    /// Of each row's number, once it is known.
+    /// Fates by row number, as far as they are known.
     fates: Vec<Fate>,
-    /// For 0, 1, 2, ... pinned rows.
+    /// One entry for 0, 1, 2, ... pinned rows.
     rests: Vec<Rest>,
     /// Their distances at the end, for each part of the trace.
     sums: Vec<Vec<Sums>>,
-    /// Blocks that are staged where nothing is pinned: with more pinned there are some of them.
+    /// Blocks that are staged if nothing is pinned; with pinned rows, a subset is staged.
     slots: Slots,
-    /// Places of the first of each of their extents by its number, in the stacks of all `rests`. Those of the blocks behind it are
-    /// the next ones.
+    /// For each extent number, the places of its first block in the stacks of all `rests`. The blocks behind it have the following places.
     places: Vec<Place>,
     sample: Sample,
     find: Finder,
@@ -133,7 +132,7 @@ pub struct Sizing {
     footprint_bytes: u64,
     written_footprint_bytes: u64,
     written_bytes: u64,
-    /// Blocks written, of each part: of each row in the order, and of all.
+    /// For each part: written blocks by row in the order, and in total.
     pinned_blocks: Vec<Vec<u64>>,
     blocks: Vec<u64>,
     bypassed_blocks: Vec<u64>,
@@ -141,7 +140,7 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// Begins, with the report of the first pass by the same options.
+    /// Begins a sizing, with the report of a first pass with the same options.
     #[must_use]
     pub fn new(options: &Options, report: &Report) -> Self {
         let total_bytes: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
@@ -196,7 +195,7 @@ impl Sizing {
         }
     }
 
-    /// Takes the next requests of the trace, which must be the same as in the first pass.
+    /// Handles the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         for requests in requests.chunks(REQUESTS_FETCHED) {
             self.fetch(requests.iter().filter_map(moved).filter(|(_, _, _, is_write)| *is_write));
@@ -204,7 +203,7 @@ impl Sizing {
         }
     }
 
-    /// Takes all of the trace from what the first pass [kept](super::Analysis::keeping_writes) of it.
+    /// Handles the whole trace from what the first pass [kept](super::Analysis::keeping_writes) of it.
     pub fn repeat(&mut self, writes: &Writes) {
         self.find_fates(&writes.names);
         let mut at = 0;
@@ -227,7 +226,7 @@ impl Sizing {
         let Some((first, blocks @ 1..)) = touched(request) else { return };
         match request.op {
             Op::Write => self.write(request, (first, blocks), names, knows),
-            // So that behaviour is seen as in the first pass.
+            // Behaviour must see the same requests as in the first pass.
             Op::Read | Op::Access => {
                 self.rows.read(request, first, blocks, names, knows);
             }
@@ -241,7 +240,7 @@ impl Sizing {
         }
     }
 
-    /// Has what is known of the blocks at hand that are written next.
+    /// Prefetches the state of blocks that are written next.
     fn fetch(&mut self, writes: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
@@ -272,14 +271,14 @@ impl Sizing {
         self.parts = parts;
     }
 
-    /// A write of so many bytes begins; which part of the trace that is.
+    /// Begins a write of `len_bytes`; returns the part of the trace that it belongs to.
     fn begin(&mut self, len_bytes: u64) -> usize {
         let at = self.part();
         self.written_bytes += len_bytes;
         at
     }
 
-    /// A part of a write, given by volume, first block and blocks, that is a row's.
+    /// Handles a part of a write (volume, first block, blocks) that belongs to one row.
     fn write_part(&mut self, (volume, first, blocks): (u32, u64, u64), row: u16, at: usize) {
         let fate = self.fate(row);
         self.blocks[at] += blocks;
@@ -299,7 +298,7 @@ impl Sizing {
         self.find_hot((volume, first, blocks), fate);
     }
 
-    /// Hot ones of these blocks are written by a row of that fate.
+    /// Handles writes of the hot blocks among these blocks, by a row with this fate.
     fn follow_hot(&mut self, (volume, first, count): (u32, u64, u64), fate: Fate, at: usize) {
         let weight = self.sample.weight();
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
@@ -315,7 +314,7 @@ impl Sizing {
         }
     }
 
-    /// Counts writes of these blocks by a row of that fate, so that hot ones are found.
+    /// Counts writes of these blocks by a row with this fate, to find hot blocks.
     fn find_hot(&mut self, (volume, first, count): (u32, u64, u64), fate: Fate) {
         if count == 0 || self.sample.weight() == 1 {
             return;
@@ -336,12 +335,12 @@ impl Sizing {
         });
     }
 
-    /// As long as all blocks are followed, and there is room for more: `count` blocks from an address are written by a row of that
-    /// fate, all at once that are of one extent (as in [`Blocks`](super::blocks::Blocks)). Returns for how many that is done; the others
-    /// are for [one by one](Self::follow).
+    /// While all blocks are followed and there is room for more: handles a write of `count` blocks from an address by a row with this fate,
+    /// a whole extent at a time (as in [`Blocks`](super::blocks::Blocks)). Returns the number of blocks done; the others are left to
+    /// [`Self::follow`], one by one.
     fn follow_alike(&mut self, begin: u64, count: u64, fate: Fate, at: usize) -> u64 {
         let (mut done, rests) = (0, self.rests.len());
-        // The extent before, and how many blocks it has.
+        // The previous extent, and its number of blocks.
         let mut last: Option<(Slot, u64)> = None;
         while done < count && self.has_extents() && fate.is_staged(0) {
             for (pinned, rest) in self.rests.iter_mut().enumerate() {
@@ -389,15 +388,14 @@ impl Sizing {
         done
     }
 
-    /// Whether blocks that are alike have one number: until a table without any that are may be full.
+    /// Whether similar neighbours share one number. This ends when the table, which may then be full, is converted to single blocks.
     fn has_extents(&mut self) -> bool {
         let may_be_full = self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit;
         let Self { slots, places, rests, .. } = self;
         slots.has_extents(may_be_full, |part| part_of(places, rests.len(), &part))
     }
 
-    /// Whether the blocks of an extent are staged as long as they are to be, and fill no gaps: only then what is to be said of one is to be said
-    /// of all.
+    /// Whether the blocks of an extent stay staged wherever they are, and fill no gaps: only then are they handled alike.
     fn is_simple(&mut self, address: u64, fate: Fate) -> bool {
         let Some((number, blocks)) = self.slots.extent(address) else { return true };
         let places = &self.places[number as usize * self.rests.len()..];
@@ -406,7 +404,7 @@ impl Sizing {
         })
     }
 
-    /// A block is written by a row of that fate.
+    /// Handles a write of one block by a row with this fate.
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
@@ -425,7 +423,7 @@ impl Sizing {
             let place = self.places[begin + pinned];
             let known = (place != NOWHERE).then_some(place);
             if let Some(place) = known.filter(|_| !is_hot) {
-                // The version that was staged is dead: it is kept from the capacity tier where it was still there.
+                // The staged version is dead: if it was still on the fast tier, the capacity tier is spared it.
                 let distance = rest.hot.distance(place, &rest.stack, weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
                 if let Some(group) = group {
@@ -473,7 +471,7 @@ impl Sizing {
         }
     }
 
-    /// Which part of the trace this is, by the bytes written.
+    /// The part of the trace, by the bytes written so far.
     fn part(&self) -> usize {
         let at = u128::from(self.written_bytes) * PARTS as u128 / u128::from(self.total_bytes.max(1));
         (at as usize).min(PARTS - 1)
@@ -488,7 +486,7 @@ impl Sizing {
         self.fates.get(at).copied().unwrap_or(Fate::Staged)
     }
 
-    /// What becomes of the rows of these names.
+    /// Finds the fates of the rows with these names.
     fn find_fates(&mut self, names: &[String]) {
         let fate = |name: &String| match self.order.iter().position(|row| row.name == *name) {
             Some(rank) => Fate::Ranked(rank),
@@ -498,7 +496,7 @@ impl Sizing {
         self.fates = names.iter().map(fate).collect();
     }
 
-    /// So many blocks of a volume are needed no longer.
+    /// Handles a discard of `count` blocks of a volume.
     fn discard(&mut self, volume: u32, first: u64, count: u64) {
         let known = (self.slots.len(), self.slots.addresses());
         let followed = self.sample.among(volume, first, count, known);
@@ -513,7 +511,7 @@ impl Sizing {
         let weight = self.sample.weight();
         let rests = self.rests.len();
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
-            // What is discarded while it is staged never gets to the capacity tier either.
+            // A block that is discarded while it is staged never reaches the capacity tier either.
             for key in rest.hot.among(address(volume, first), count) {
                 if let Some(distance) = rest.hot.take(key, &rest.stack, weight) {
                     rest.distances[at].add_weighted(distance, 1.0);
@@ -538,18 +536,19 @@ impl Sizing {
         }
     }
 
-    /// Ends it: what tiers of sizes from 1 MiB (or less, where all fits little more) to the footprint buy, and of those given.
+    /// Ends the sizing: the effect of tiers from 1 MiB (or less, if hardly more is written) to the footprint, and of the sizes in
+    /// `more_bytes`.
     #[must_use]
     pub fn finish(mut self, more_bytes: &[u64]) -> Sizes {
         let sums = |rest: &mut Rest| std::mem::take(&mut rest.distances).into_iter().map(Histogram::sums).collect();
         self.sums = self.rests.iter_mut().map(sums).collect();
-        // Also of what goes past the tier: the last size is that at which nothing more can be bought. Rows have their most at
-        // different times, and some have no place in the order.
+        // Includes rows that are written past the tier: the last size is the one at which nothing more can be gained. Rows have their
+        // maxima at different times, and some have no place in the order.
         let all = self.order.iter().chain(&self.bypassed);
         let rows_bytes =
             all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.written_footprint_bytes);
         let mut ladder = Vec::new();
-        // Quarter octaves: the knee is found no finer than that.
+        // Quarter octaves; the knee is found no finer than that.
         let first = (rows_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
         let mut size = (1_u64 << first.ilog2()) as f64;
         while size < rows_bytes as f64 * 1.2 {
@@ -561,7 +560,7 @@ impl Sizing {
         wanted.sort_unstable();
         wanted.dedup();
         let sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
-        // Sizes that somebody asks for do not move it.
+        // Sizes that the user asks for must not move the knee.
         let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
         let curve: Vec<(u64, f64)> = steps.iter().map(|&at| (sizes[at].size_bytes, sizes[at].rewrites)).collect();
         let knee = knee(&curve).map(|at| steps[at]);
@@ -580,18 +579,18 @@ impl Sizing {
         }
     }
 
-    /// Blocks of a part of the trace that are offered to staging where so many rows are pinned.
+    /// Blocks of a part of the trace that are offered to staging if `pinned` rows are pinned.
     fn offered(&self, part: usize, pinned: usize) -> f64 {
         let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
         (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64
     }
 
-    /// Blocks that the sample has too few of, in all of the trace.
+    /// Blocks that the sample lacks, over the whole trace.
     fn missing(&self, pinned: usize) -> f64 {
         (0..PARTS).map(|part| self.offered(part, pinned) - self.rests[pinned].followed[part]).sum()
     }
 
-    /// What the sample says of those, for a tier that has so much room.
+    /// The correction for these blocks, for a tier with `left_blocks` blocks of room.
     fn correction(&self, pinned: usize, left_blocks: u64) -> Correction {
         if left_blocks == 0 {
             return Correction::default();
@@ -601,8 +600,8 @@ impl Sizing {
         rest.groups.correction(left_blocks, self.missing(pinned), below)
     }
 
-    /// Blocks that pinned rows keep in a part of the trace, that staging a share of the others does, and that are staged for
-    /// it. Of what the sample has too few of, `hits` are kept for each block.
+    /// For a part of the trace: blocks absorbed by pinned rows, blocks absorbed by staging a share of the others, and blocks written to the
+    /// fast tier for that. `hits` are absorbed for each block that the sample lacks.
     fn kept(&self, part: usize, pinned: usize, left_blocks: u64, share: f64, hits: f64) -> (f64, f64, f64) {
         let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
         let rest = &self.rests[pinned];
@@ -610,8 +609,8 @@ impl Sizing {
         if share <= 0.0 || left_blocks == 0 {
             return (kept as f64, 0.0, 0.0);
         }
-        // Where a share of the blocks is staged, so is that share of what comes between two writes of one: it is as if the
-        // others were not there and the tier were larger by that (the reasoning of SHARDS).
+        // If only a share of the blocks is staged, only that share of the blocks between two writes of a block is, too: as if there were no
+        // others and the tier were larger by that factor (the reasoning of SHARDS).
         let blocks = (left_blocks as f64 / share) as u64;
         let adjusted = (offered - rest.followed[part]) * hits;
         let staged = self.sums[pinned][part].below(blocks) + adjusted;
@@ -620,7 +619,7 @@ impl Sizing {
 
     fn best(&self, size_bytes: u64) -> Sized {
         let all = self.blocks.iter().sum::<u64>().max(1) as f64;
-        // Without anything pinned every size is large enough: there always is a best one.
+        // With nothing pinned every size is large enough, so there always is a best way.
         let mut best = Sized {
             size_bytes,
             pinned: 0,
@@ -641,7 +640,7 @@ impl Sizing {
             let Some(left_bytes) = size_bytes.checked_sub(pinned_bytes) else { break };
             let left = left_bytes / BLOCK_BYTES;
             let (missing, correction) = (self.missing(pinned), self.correction(pinned, left));
-            // Of each block that the sample has too few of; about the same where a share is staged.
+            // Hits for each block that the sample lacks; about the same if only a share is staged.
             let hits = if missing == 0.0 { 0.0 } else { correction.hits / missing };
             let of_all = |share: f64| {
                 (0..PARTS)
@@ -655,7 +654,7 @@ impl Sizing {
                 Way { pinned, staged: share, alpha, fast_share: (kept + passed) / all }
             }));
             let (kept, staged, passed) = of_all(1.0);
-            // What is pinned lies there once, whatever becomes of it.
+            // Pinned data is on the tier once, however often it is overwritten.
             let still_there = (pinned_bytes / BLOCK_BYTES) as f64;
             rewrites = rewrites.max(((kept - still_there).max(0.0) + staged) / all).min(1.0);
             let alpha = ((kept + staged) / all).min(1.0);

@@ -1,12 +1,12 @@
-//! Which blocks are followed, and by which number: that of what is known of them in a list.
+//! Which blocks are followed, and by which number: the index of their state in a list.
 //!
-//! Requests are of neighbouring blocks, and a table of single blocks waits for memory with each of them. So eight neighbours share
-//! an entry, and that of the last block is at hand for the next. Neighbours that were last accessed together have one number, too: all of
-//! them is known by what is known of the first. They are an extent, which is [cut](Slots::cut) where a request is of some of
-//! it, and [joined](Slots::join) where several are alike. A table that may be full, or of a sample, has [none](Slots::has_extents).
+//! Requests cover neighbouring blocks, and a table of single blocks would wait for memory for each of them. So eight neighbours share an
+//! entry, and the last block's entry is remembered for the next. Neighbours that were last accessed together also share a number, so one
+//! state represents all of them. They form an extent, which is [cut](Slots::cut) if a request covers only a part, and [joined](Slots::join)
+//! with a similar neighbour. A table that may be full, or that holds a sample, has [no extents](Slots::has_extents).
 //!
-//! Entries are found by linear probing. Keys stand apart from what they lead to, so that eight are looked at in one line of the cache, and so
-//! that entries can be [fetched](Slots::fetch_keys) for many requests before the first of them needs its own.
+//! Entries are found by linear probing. Keys are stored apart from the entries, so that eight are compared in one cache line, and so that
+//! entries can be [prefetched](Slots::fetch_keys) for many requests before the first of them needs its own.
 
 use super::stack::Place;
 use crate::hash::Seed;
@@ -15,52 +15,52 @@ use std::hint::black_box;
 
 /// The number of a block.
 pub type Slot = u32;
-/// Neighbours that share an entry.
+/// Number of neighbours that share an entry.
 pub const NEIGHBOURS: u64 = 8;
 /// A neighbour that is not followed.
 pub const NONE: Slot = Slot::MAX;
-/// Of no block: addresses are of 64 bits.
+/// The key of an unused entry: no block has it, since addresses have 64 bits.
 const NO_GROUP: u64 = u64::MAX;
-/// Entries at first.
+/// Number of entries at first.
 const ENTRIES_MIN: usize = 64;
-/// Of so many entries at most one less is taken.
+/// Of this many entries, at least one stays free.
 const LOAD: usize = 8;
 
-/// Numbers of neighbours. No entry lies in two lines of the cache.
+/// Numbers of the neighbours. No entry crosses a cache line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(align(32))]
 struct Group([Slot; NEIGHBOURS as usize]);
 const EMPTY: Group = Group([NONE; NEIGHBOURS as usize]);
 
-/// An extent of a group, or a part of one that has become one.
+/// An extent of a group, or a part of one that has become its own extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its number.
+    /// Number of the extent.
     pub number: Slot,
-    /// Its blocks.
+    /// Number of its blocks.
     pub len: u64,
-    /// The extent that it was a part of, and how many blocks of that lie before it; `None`: its blocks were not followed before.
+    /// The extent that it was cut from, and how many blocks of that lie before it; `None` if its blocks were not followed before.
     pub of: Option<(Slot, Place)>,
-    /// The number of what lay behind it in that extent, and how many blocks of that lie before this.
+    /// The new number of what lay behind it in that extent, and how many blocks of the old extent lie before that.
     pub tail: Option<(Slot, Place)>,
 }
 
-/// Numbers of blocks by their addresses. Those of blocks that are gone are given again.
+/// Numbers of blocks by address. Numbers of removed blocks are reused.
 pub struct Slots {
-    /// Addresses without what tells neighbours apart; a power of two of them.
+    /// Group numbers (addresses divided by [`NEIGHBOURS`]); the length is a power of two.
     keys: Vec<u64>,
     groups: Vec<Group>,
-    /// Entries with a key, also those of which no block is followed any more.
+    /// Number of entries with a key, including those without followed blocks.
     taken: usize,
     /// The group of the last block, and its entry.
     last: (u64, usize),
     seed: Seed,
-    /// Numbers that are free, and the first that was never given.
+    /// Free numbers, and the first number that was never used.
     free: Vec<Slot>,
     end: usize,
-    /// Blocks.
+    /// Number of followed blocks.
     len: usize,
-    /// Whether each block has a number of its own.
+    /// Whether each block has its own number.
     is_single: bool,
 }
 
@@ -85,30 +85,30 @@ fn addresses(number: u64, group: Group) -> impl Iterator<Item = (u64, Slot)> {
 }
 
 impl Extent {
-    /// What is known of the blocks has room for so many.
+    /// Length that the list of states needs for this extent.
     pub fn end(&self) -> usize {
         self.number.max(self.tail.map_or(0, |(tail, _)| tail)) as usize + 1
     }
 }
 
-/// How many blocks of the extent of a place lie before it.
+/// Number of blocks of the extent at `at` that lie before `at`.
 fn before(group: &Group, at: usize) -> Place {
     group.0[..at].iter().rev().take_while(|other| **other == group.0[at]).count() as Place
 }
 
 impl Slots {
-    /// Blocks that are followed.
+    /// Number of blocks that are followed.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The number of a block that is followed.
+    /// The number of a block; `None` if it is not followed.
     pub fn get(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
         Some(self.groups[entry].0[(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
     }
 
-    /// The extent of a block that is followed, and how many blocks of it lie before.
+    /// The extent of a block, and how many blocks of it lie before; `None` if the block is not followed.
     pub fn extent(&mut self, address: u64) -> Option<(Slot, Place)> {
         let entry = self.find(address / NEIGHBOURS)?;
         let (group, at) = (&self.groups[entry], (address % NEIGHBOURS) as usize);
@@ -116,8 +116,7 @@ impl Slots {
         Some((number, before(group, at)))
     }
 
-    /// The number of a block, which is followed from now on, and whether it was before. A new number is one that was free, or
-    /// the next one.
+    /// Follows a block from now on; returns its number, and whether it was followed before. A new number is a free one, or the next one.
     pub fn follow(&mut self, address: u64) -> (Slot, bool) {
         if let Some(number) = self.get(address) {
             return (number, true);
@@ -125,8 +124,8 @@ impl Slots {
         (self.cut(address, 1).number, false)
     }
 
-    /// Makes an extent of a block and of those behind it, at most `count` and such as share its entry, that are of the same extent, or
-    /// all of none: then they are followed from now on.
+    /// Makes an extent from a block and up to `count` blocks including it that share its entry, and that belong to the same extent or are
+    /// all not followed; they are followed from now on.
     pub fn cut(&mut self, address: u64, count: u64) -> Extent {
         let begin = (address % NEIGHBOURS) as usize;
         let most = begin + count.min(NEIGHBOURS - begin as u64) as usize;
@@ -157,8 +156,8 @@ impl Slots {
         Extent { number, len: len as u64, of, tail }
     }
 
-    /// The extent of so many blocks from an address on, which share an entry, goes on with the one before it: they have the number of that,
-    /// and their own is free.
+    /// Joins the extent of `len` blocks at an address, which share an entry, with the extent `number` before it; its own number becomes
+    /// free.
     pub fn join(&mut self, address: u64, len: u64, number: Slot) {
         let entry = self.find_or_take(address / NEIGHBOURS);
         let begin = (address % NEIGHBOURS) as usize;
@@ -167,7 +166,7 @@ impl Slots {
         slots.fill(number);
     }
 
-    /// Follows a block no longer that is an extent by itself; the number that it had.
+    /// Stops following a block that is an extent by itself; returns its number.
     pub fn remove(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
         let slot = &mut self.groups[entry].0[(address % NEIGHBOURS) as usize];
@@ -180,8 +179,8 @@ impl Slots {
         Some(slot)
     }
 
-    /// Whether neighbours that are alike have one number: until the table is one of single blocks, from which on each of them has a number of
-    /// its own. `take` gets each extent that is cut for that.
+    /// Whether similar neighbours share a number. If `is_of_single`, the table is converted to one in which each block has its own number,
+    /// for good; `take` gets each extent that is cut for that.
     pub fn has_extents(&mut self, is_of_single: bool, mut take: impl FnMut(Extent)) -> bool {
         if is_of_single && !self.is_single {
             for entry in 0..self.keys.len() {
@@ -194,18 +193,18 @@ impl Slots {
         !self.is_single
     }
 
-    /// Makes an extent of a block that is followed by itself; `None` where it is one, or not followed.
+    /// Makes a followed block an extent by itself; `None` if the table has only single blocks, or the block is not followed.
     pub fn part(&mut self, address: u64) -> Option<Extent> {
         (!self.is_single && self.get(address).is_some()).then(|| self.cut(address, 1))
     }
 
-    /// Addresses of all, in any order.
+    /// Addresses of all followed blocks, in any order.
     pub fn addresses(&self) -> impl Iterator<Item = u64> {
         let entries = self.keys.iter().zip(&self.groups);
         entries.flat_map(|(&number, &group)| addresses(number, group)).map(|(address, _)| address)
     }
 
-    /// Follows only those on, by address and number, that `stays` says yes to. Each is an extent by itself.
+    /// Keeps only blocks for which `stays` returns true for address and number. Each must be an extent by itself.
     pub fn retain(&mut self, mut stays: impl FnMut(u64, Slot) -> bool) {
         let before = self.free.len();
         for (number, group) in self.keys.iter().zip(&mut self.groups) {
@@ -219,18 +218,18 @@ impl Slots {
         self.rebuild();
     }
 
-    /// Has the processor fetch the keys of these groups, which are addresses over [`NEIGHBOURS`]; `entries` gets where each begins to be
-    /// looked for.
+    /// Prefetches the keys of these groups (addresses divided by [`NEIGHBOURS`]); `entries` gets the index at which the search for each
+    /// begins.
     pub fn fetch_keys(&self, groups: &[u64], entries: &mut Vec<usize>) {
         let mask = self.keys.len() - 1;
         entries.clear();
         entries.extend(groups.iter().map(|&number| self.hash(number) & mask));
-        // Loads that wait for nothing.
+        // These loads do not depend on each other.
         black_box(entries.iter().fold(0, |sum, &entry| sum ^ self.keys[entry]));
     }
 
-    /// Has it fetch their entries, too, once the keys are there, or those that they would get; `entries` gets these, or [`usize::MAX`] where
-    /// a group has none.
+    /// Prefetches the entries of these groups after their keys were prefetched; `entries` gets the index of each entry, or [`usize::MAX`]
+    /// where a group has none.
     pub fn fetch_groups(&self, groups: &[u64], entries: &mut [usize]) {
         let mut sum = 0;
         for (&number, entry) in groups.iter().zip(entries) {
@@ -241,7 +240,7 @@ impl Slots {
         black_box(sum);
     }
 
-    /// The numbers of two blocks of the group of an entry; [`NONE`] where they have none.
+    /// The numbers of two blocks of a group, by its entry; [`NONE`] if they have none.
     pub fn ends_of(&self, entry: usize, first: u64, last: u64) -> (Slot, Slot) {
         let group = &self.groups.get(entry).unwrap_or(&EMPTY).0;
         let number = |address: u64| group[(address % NEIGHBOURS) as usize];
@@ -259,13 +258,13 @@ impl Slots {
         Some(self.last.1)
     }
 
-    /// The entry of a group, where it has one.
+    /// The entry of a group; `None` if it has none.
     fn probe(&self, number: u64) -> Option<usize> {
         let (entry, is_there) = self.search(number, self.hash(number) & (self.keys.len() - 1));
         is_there.then_some(entry)
     }
 
-    /// The entry of a group, or that which it would get, from where it begins to be looked for; and whether it has it.
+    /// The entry of a group, or the one that it would get, searched from `first`; and whether the group has it.
     fn search(&self, number: u64, first: usize) -> (usize, bool) {
         let mask = self.keys.len() - 1;
         let mut entry = first;
@@ -290,7 +289,7 @@ impl Slots {
         entry
     }
 
-    /// An entry for a group that has none.
+    /// Makes an entry for a group that has none.
     fn take(&mut self, number: u64) -> usize {
         let mask = self.keys.len() - 1;
         let mut entry = self.hash(number) & mask;
@@ -302,11 +301,11 @@ impl Slots {
         entry
     }
 
-    /// A table without groups that have no blocks any more, and with room for as many groups again.
+    /// Rebuilds the table without groups that have no followed block, and with room for as many groups again.
     fn rebuild(&mut self) {
         let used = self.groups.iter().filter(|group| **group != EMPTY).count();
         let entries = ((used + 1) * LOAD / (LOAD - 1)).next_power_of_two().max(ENTRIES_MIN);
-        // So that it is not done soon again.
+        // A larger table, so that the next rebuild is not due soon.
         let entries = if used * 16 > entries * 13 { entries * 2 } else { entries };
         let keys = std::mem::replace(&mut self.keys, vec![NO_GROUP; entries]);
         let groups = std::mem::replace(&mut self.groups, vec![EMPTY; entries]);
@@ -324,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// The blocks of the extent of an address, by a list of which block has which number.
+    /// The blocks of the extent of an address, by a map of numbers.
     fn extent_of(model: &BTreeMap<u64, Slot>, address: u64) -> (u64, u64) {
         let is_of = |other: u64| other / NEIGHBOURS == address / NEIGHBOURS && model.get(&other) == model.get(&address);
         let (mut first, mut last) = (address, address);
@@ -338,7 +337,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map. The last address of all has neighbours, too.
+        /// Compared with a map. The last of all addresses has neighbours too.
         #[test]
         fn extents_are_those_of_a_map(
             steps in proptest::collection::vec((0_u64..40, 0_u8..20, 1_u64..12, any::<bool>()), 0..400),
@@ -419,7 +418,7 @@ mod tests {
                     }
                 }
                 let numbers: BTreeSet<Slot> = model.values().copied().collect();
-                // A block that is cut out of the middle of an extent has two more, for a moment.
+                // Cutting a block from the middle of an extent temporarily adds two numbers.
                 most = most.max(model.len() + 3);
                 prop_assert!(numbers.last().is_none_or(|last| (*last as usize) < most), "numbers are given again");
                 prop_assert_eq!(slots.len(), model.len());

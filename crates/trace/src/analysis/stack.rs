@@ -1,30 +1,29 @@
-//! LRU stack distances (Mattson 1970), by counting the live marks after an access (Olken 1981): a bit for each access in
-//! order of time, set while it is the last one of its block, and a Fenwick tree over lines of the processor's cache.
-//!
-//! What is known of a place lies in one such line, of 512 marks, which are counted one by one. The tree has a number for each line only, so
+//! LRU stack distances (Mattson 1970), computed by counting the marks after an access (Olken 1981): a bit for each access in order of time,
+//! which is set while the access is the last one of its block, and a Fenwick tree over cache lines of such bits.
+//! The marks around a place are in one cache line of 512 marks, which are counted directly. The tree has one number per line, so it is
+//! small enough to stay in the cache: only the line of a block must be fetched.
 //! it is small enough to stay at hand: of a block nothing but its line is to be fetched.
+//! Neighbours are mostly accessed together, and then have places in one line. So the tree is read and updated per line rather than per
+//! mark: a line is added once it is full, cleared marks are subtracted once marks of another line are cleared, and the sum before the last
+//! line asked for is remembered.
 //!
-//! Neighbours are mostly accessed together, and then have places of one line. So the tree is asked and changed for a line rather
-//! than for each mark of it: it has a line once that is full, what was cleared in a line once another has something cleared, and
-//! what lies before the line asked for last is kept.
-//!
-//! A block that is taken out leaves a gap: a place that is empty in each cache that reaches so far. What comes on top pushes
-//! the others down as far as to the first gap, and fills that. So caches of all sizes at once have what an LRU cache of each
-//! size would: what a smaller one pushed out before does not come back when there is room.
+//! A block that is taken out leaves a gap: a free place in each cache that is large enough. A block on top pushes the others down as far as
+//! the first gap, and fills it. So the stack represents caches of all sizes at once: a block that a smaller cache has evicted does not come
+//! back when there is room.
 
 use std::cell::Cell;
 use std::collections::BinaryHeap;
 
-/// Marks of a word.
+/// Marks in a word.
 const WORD: usize = 64;
-/// Words of a line.
+/// Words in a line.
 const LINE_WORDS: usize = 8;
-/// Marks of a line.
+/// Marks in a line.
 const LINE: usize = LINE_WORDS * WORD;
-/// Lines at first.
+/// Number of lines at first.
 const LINES_MIN: usize = 1 << 7;
 
-/// Blocks that a stack may hold: their marks, packed and with room for as many again, still have places of 32 bits.
+/// Most blocks in a stack: their marks, packed and with room for as many again, still have places of 32 bits.
 pub const LIVE_MAX: usize = (1 << 30) - 1;
 
 /// A place in the order of accesses. Places change when the stack is packed.
@@ -38,15 +37,15 @@ struct Line([u64; LINE_WORDS]);
 impl Line {
     const EMPTY: Self = Self([0; LINE_WORDS]);
 
-    /// Marks in it.
+    /// Number of marks set.
     fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Marks at its first places, up to this one.
+    /// Number of marks set up to and including a place of the line.
     fn count_to(&self, place: usize) -> u32 {
         let (last, rest) = (place / WORD, u64::MAX >> (WORD - 1 - place % WORD));
-        // Without a branch: which word it is nobody can foresee.
+        // Without a branch, since the word is unpredictable.
         let mask = |at: usize| {
             let whole = if at < last { u64::MAX } else { 0 };
             if at == last { rest } else { whole }
@@ -55,20 +54,20 @@ impl Line {
     }
 }
 
-/// The order in which blocks were last accessed, and the gaps between them.
+/// The order in which blocks were last accessed, with the gaps between them.
 #[derive(Clone, Debug)]
 pub struct Stack {
     lines: Vec<Line>,
-    /// Fenwick tree of the marks' counts, from 1, of the lines that are full.
+    /// Fenwick tree (from 1) of the number of marks of full lines.
     sums: Vec<u32>,
-    /// A line, and how many of its marks were cleared of which the tree does not know.
+    /// A line, and the number of its cleared marks that the tree does not know yet.
     cleared: (usize, u32),
-    /// A line, and the marks in those before it.
+    /// A line, and the number of marks in the lines before it.
     before: Cell<(usize, u32)>,
     next: usize,
-    /// Marks that are set: those of blocks and those of gaps.
+    /// Number of marks that are set, for blocks and gaps.
     marked: usize,
-    /// Places of gaps, the one nearest to the top first.
+    /// Places of gaps; the one nearest to the top comes first.
     gaps: BinaryHeap<Place>,
 }
 
@@ -78,38 +77,38 @@ impl Default for Stack {
     }
 }
 
-/// As many bits of a word, from that of a place on.
+/// A mask of `count` bits of a word, from the bit of a place on.
 fn bits(place: usize, count: usize) -> u64 {
     u64::MAX >> (WORD - count) << (place % WORD)
 }
 
 impl Stack {
-    /// Blocks in it.
+    /// Number of blocks.
     pub fn live(&self) -> usize {
         self.marked - self.gaps.len()
     }
 
-    /// Marks in it: those of blocks and of gaps.
+    /// Number of marks: of blocks and of gaps.
     pub fn marked(&self) -> usize {
         self.marked
     }
 
-    /// The place that the next access gets.
+    /// The place of the next access.
     pub fn next(&self) -> Place {
         self.next as Place
     }
 
-    /// Whether it must be packed before another access.
+    /// Whether the stack must be packed before another access.
     pub fn is_full(&self) -> bool {
         self.next == self.lines.len() * LINE
     }
 
-    /// Whether it must be packed before so many accesses.
+    /// Whether the stack must be packed before `accesses` more accesses.
     pub fn has_no_room_for(&self, accesses: usize) -> bool {
         self.lines.len() * LINE - self.next < accesses
     }
 
-    /// Something of what is to be asked of a place, so that the processor fetches it.
+    /// Reads something of the line of a place, so that the processor fetches it.
     pub fn look(&self, place: Place) -> u64 {
         self.lines.get(place as usize / LINE).map_or(0, |line| line.0[0])
     }
@@ -119,13 +118,13 @@ impl Stack {
         !self.gaps.is_empty()
     }
 
-    /// Whether there is a gap above a place, which the next block that is raised from there fills.
+    /// Whether there is a gap above a place, which a block raised from there would fill.
     pub fn has_gap_above(&self, place: Place) -> bool {
         self.gaps.peek().is_some_and(|gap| *gap > place)
     }
 
-    /// Puts so many blocks on top that are not in it, one after the other; the first one's place, behind which the others are. To be
-    /// called where it [has room](Self::has_no_room_for) for them.
+    /// Puts `count` new blocks on top, one after the other; returns the first one's place, which the others follow. There must be
+    /// [room](Self::has_no_room_for).
     pub fn push_all(&mut self, count: usize) -> Place {
         for _ in 0..count.min(self.gaps.len()) {
             if let Some(gap) = self.gaps.pop() {
@@ -135,9 +134,8 @@ impl Stack {
         self.mark_all(count)
     }
 
-    /// Puts so many blocks on top, one after the other, that have places behind one another, above which there is [no
-    /// gap](Self::has_gap_above): each of them is as [far](Self::above) from the top as the first one was. To be called where it [has
-    /// room](Self::has_no_room_for) for them.
+    /// Raises `count` blocks with consecutive places to the top, one after the other. There must be [no gap above](Self::has_gap_above)
+    /// them, so each is as [far](Self::above) from the top as the first one was; and there must be [room](Self::has_no_room_for).
     pub fn raise_all(&mut self, first: Place, count: usize) -> Place {
         debug_assert!(!self.has_gap_above(first));
         let (mut place, end) = (first as usize, first as usize + count);
@@ -164,19 +162,19 @@ impl Stack {
         first as Place
     }
 
-    /// Puts a block on top that is not in it. To be called where it [is not full](Self::is_full).
+    /// Puts a new block on top. The stack must not be [full](Self::is_full).
     pub fn push(&mut self) -> Place {
-        // Where there is room, what lies above it moves down by one, and the rest stays.
+        // The blocks above the nearest gap move down by one; the rest stays.
         if let Some(gap) = self.gaps.pop() {
             self.clear(gap);
         }
         self.mark_next()
     }
 
-    /// Puts a block on top that is at a place. To be called where it [is not full](Self::is_full).
+    /// Raises the block at a place to the top. The stack must not be [full](Self::is_full).
     pub fn raise(&mut self, place: Place) -> Place {
         match self.gaps.peek().copied().filter(|gap| *gap > place) {
-            // Caches that hold the block have a gap where it was, others put it into the gap that they have.
+            // Caches that hold the block get a gap where it was; others put it into their gap.
             Some(gap) => {
                 self.gaps.pop();
                 self.gaps.push(place);
@@ -191,17 +189,17 @@ impl Stack {
         self.mark_all(1)
     }
 
-    /// Takes a block out, and leaves a gap.
+    /// Takes a block out, which leaves a gap.
     pub fn remove(&mut self, place: Place) {
         self.gaps.push(place);
     }
 
-    /// Takes a block out as if it had never been there, as one that a sample follows no longer.
+    /// Takes a block out as if it had never been there; for blocks that a sample no longer follows.
     pub fn forget(&mut self, place: Place) {
         self.clear(place);
     }
 
-    /// One of so many lines at first.
+    /// An empty stack with `lines` lines.
     pub fn with_lines(lines: usize) -> Self {
         Self {
             lines: vec![Line::EMPTY; lines],
@@ -214,7 +212,7 @@ impl Stack {
         }
     }
 
-    /// Every other gap goes: of a sample that is halved about so many were of blocks that it follows no longer.
+    /// Removes every other gap: when a sample is halved, about half of the gaps come from blocks that it no longer follows.
     pub fn forget_half_of_gaps(&mut self) {
         let gaps = std::mem::take(&mut self.gaps).into_sorted_vec();
         for (at, gap) in gaps.into_iter().enumerate() {
@@ -227,7 +225,7 @@ impl Stack {
         self.clear_all(place / WORD, bits(place, 1), 1);
     }
 
-    /// Clears `count` bits of a word, all of which are set.
+    /// Clears `count` bits of a word, all of which must be set.
     fn clear_all(&mut self, word: usize, bits: u64, count: u32) {
         let line = word / LINE_WORDS;
         self.lines[line].0[word % LINE_WORDS] &= !bits;
@@ -247,15 +245,15 @@ impl Stack {
         }
     }
 
-    /// The largest cache, in blocks, in which the block at a place is not: how many others were accessed after it, with the
-    /// gaps among them.
+    /// The largest cache size, in blocks, in which the block at a place is missing: the number of other blocks accessed after it, including
+    /// the gaps among them.
     pub fn above(&self, place: Place) -> usize {
         let place = place as usize;
         let line = place / LINE;
         self.marked - (self.before(line) + self.lines[line].count_to(place % LINE)) as usize
     }
 
-    /// Marks in the lines before one, all of which are full.
+    /// Number of marks in the lines before `line`, which are all full.
     fn before(&self, line: usize) -> u32 {
         let (asked, before) = self.before.get();
         if asked == line {
@@ -273,17 +271,16 @@ impl Stack {
         before
     }
 
-    /// Moves the marks together, and gives room for as many again. `places` are those of all blocks in it, in any order; they
-    /// are changed to the new ones.
+    /// Packs the marks, and makes room for as many again. `places` must be those of all blocks, in any order; they are updated.
     pub fn pack<'a>(&mut self, places: impl Iterator<Item = &'a mut Place>) {
-        // How many marks lie before each word: a place's new number is that and those before it in its word.
+        // Number of marks before each word. A place's new number is that, plus the marks before it in its word.
         let mut before = Vec::with_capacity(self.lines.len() * LINE_WORDS + 1);
         let mut count = 0_u32;
         for word in self.lines.iter().flat_map(|line| line.0) {
             before.push(count);
             count += word.count_ones();
         }
-        // What was next may lie behind all.
+        // The next place may lie behind all words.
         before.push(count);
         let packed = |place: Place| {
             let (word, bit) = (place as usize / WORD, place as usize % WORD);
@@ -342,7 +339,7 @@ mod tests {
         assert_eq!(stack.above(places[0]), places.len() - 1);
     }
 
-    /// Small stacks have few lines, and then nothing is asked of most of the tree.
+    /// Small stacks have few lines, and use only a small part of the tree.
     #[test]
     fn distances_over_many_lines_are_those_of_a_list() {
         let (mut stack, mut list, mut places) = (Stack::with_lines(20), Vec::new(), vec![None; 3000]);
@@ -370,10 +367,10 @@ mod tests {
     }
 
     proptest! {
-        /// Against LRU caches of all sizes.
+        /// Compared with LRU caches of all sizes.
         #[test]
         fn distances_are_those_of_caches(steps in proptest::collection::vec((0_u32..40, 0_u8..8), 1..1500), small: bool) {
-            // So that it is packed often.
+            // Small, so that it is packed often.
             let mut stack = if small { Stack::with_lines(1) } else { Stack::default() };
             let (mut places, mut caches) = (BTreeMap::<u32, Place>::new(), vec![Vec::<u32>::new(); 42]);
             for (block, what) in steps {
@@ -409,10 +406,10 @@ mod tests {
     }
 
     proptest! {
-        /// Runs of neighbours at once, against one by one.
+        /// Runs of neighbours at once give the same as one by one.
         #[test]
         fn many_at_once_are_as_one_by_one(steps in proptest::collection::vec((0_usize..12, 0_usize..9, 0_u8..8), 1..300)) {
-            // Eight blocks each, of which some are followed; twelve such.
+            // Twelve groups of eight blocks, of which some are followed.
             let (mut stack, mut single) = (Stack::with_lines(2), Stack::with_lines(2));
             let mut places = vec![[None::<(Place, Place)>; 8]; 12];
             for (group, begin, what) in steps {

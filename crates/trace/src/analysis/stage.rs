@@ -1,29 +1,29 @@
-//! The second stage of an analysis, where it is: with the first one, or on a thread of its own.
+//! Runs the second stage of an analysis, in the same thread as the first one or in its own.
 
 use super::Options;
 use super::followed::Followed;
 use super::requests::PlacedRequests;
 use crate::worker::Worker;
 
-/// Batches of them that are on their way, or at work.
+/// Most batches that are waiting or in progress.
 const BATCHES: usize = 4;
 
-/// Has the second stage take requests; there may be more.
+/// Lets the second stage handle requests; true, since there may be more.
 fn work(followed: &mut Followed, requests: &mut PlacedRequests) -> bool {
     followed.add(requests);
     requests.clear();
     true
 }
 
-/// What a thread has of a stage.
+/// The thread of a stage.
 struct Thread {
     worker: Worker<Followed, PlacedRequests>,
-    /// Batches that it may be given yet before one comes back.
+    /// Batches that it may still be given before one must come back.
     spare: usize,
 }
 
 impl Thread {
-    /// Gives it requests, and takes what holds the next ones.
+    /// Passes requests to the thread, and takes an empty batch for the next ones.
     fn give(&mut self, next: &mut PlacedRequests) {
         self.worker.give(std::mem::take(next));
         if self.spare > 0 {
@@ -39,7 +39,7 @@ enum Place {
     Thread(Thread),
 }
 
-/// The second stage, and requests on their way to it.
+/// The second stage, with the requests that wait for it.
 pub struct Stage {
     place: Place,
     next: PlacedRequests,
@@ -58,7 +58,7 @@ impl Stage {
         Self { place, next: PlacedRequests::default() }
     }
 
-    /// Takes requests, which `first` appends.
+    /// Adds requests, which `first` appends.
     pub fn add(&mut self, first: impl FnOnce(&mut PlacedRequests)) {
         first(&mut self.next);
         match &mut self.place {
@@ -68,7 +68,7 @@ impl Stage {
         }
     }
 
-    /// The second stage, once it has had all requests.
+    /// Ends the stage after it has handled all requests.
     pub fn end(mut self) -> Followed {
         match self.place {
             Place::Here(followed) => *followed,
@@ -81,7 +81,7 @@ impl Stage {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Analysis, By, Sizing};
@@ -90,7 +90,7 @@ mod tests {
     use crate::{Names, Op, Request, Source, generate};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// All that an analysis and a sizing tell of a few batches of a generator.
+    /// All results of an analysis and a sizing for a few batches of a generator.
     fn said(of: &str, options: &Options) -> String {
         let mut source = generate::open(of).unwrap().unwrap();
         let (mut requests, mut names) = (Vec::new(), Names::default());
@@ -98,7 +98,7 @@ mod tests {
         for _ in 0..5 {
             requests.clear();
             source.read(&mut requests, &mut names).unwrap();
-            // Parts of any length.
+            // In parts of any length.
             requests.chunks(100).for_each(|part| analysis.add(part, &names, source.knows()));
         }
         let writes = analysis.take_writes();
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn results_are_those_of_one_thread() {
-        // All blocks followed, and of the second few.
+        // All blocks are followed; in the second case, few.
         for (of, memory_bytes) in [("rocksdb:?scale=0.001", 1 << 30), ("zipf:?size=1GiB&reads=0.5", 1 << 20)] {
             for by in [By::Class, By::Process] {
                 let with = |processors| said(of, &Options { memory_bytes, by, processors, ..Options::default() });
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// So many writes, which say that they have so many parts, and have none.
+    /// Adds `count` writes that claim to have `parts` parts, but have none.
     fn add(stage: &mut Stage, count: usize, parts: usize) {
         let request = Request::new(0, Op::Flush, 0, 0);
         (0..count).for_each(|_| stage.add(|on| on.push(Placed { request, has_time: true, row: None, parts })));
@@ -136,7 +136,7 @@ mod tests {
         drop(stage);
     }
 
-    /// More parts than there are: that is a panic of the thread.
+    /// More parts than there are make the thread panic.
     #[test]
     fn a_panic_of_the_thread_is_one_of_whoever_has_it() {
         for count in [1, 100 * PlacedRequests::ENOUGH] {

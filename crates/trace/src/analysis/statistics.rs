@@ -2,14 +2,14 @@
 
 use super::histogram::Histogram;
 
-/// What is counted of a row.
+/// Counts and histograms of a row.
 #[derive(Clone, Debug, Default)]
 pub struct RowStatistics {
-    /// Requests that wrote to it.
+    /// Number of write requests.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Requests that read it.
+    /// Number of read requests.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -19,8 +19,8 @@ pub struct RowStatistics {
     pub write_latency_ns: Histogram,
     /// Latency of reads in nanoseconds.
     pub read_latency_ns: Histogram,
-    /// How long blocks lived until they were overwritten or discarded, in nanoseconds.
+    /// Time until blocks were overwritten or discarded, in nanoseconds.
     pub life_ns: Histogram,
-    /// How much was written meanwhile to the whole trace, in bytes.
+    /// Bytes that the whole trace wrote in that time.
     pub life_bytes: Histogram,
 }

@@ -1,4 +1,4 @@
-//! The analysis against the plain definitions, kept in lists.
+//! The analysis compared with plain definitions that use lists.
 
 use super::*;
 use crate::{Knows, Names};
@@ -15,15 +15,15 @@ fn analysed(options: &Options, requests: &[Request]) -> Report {
     analysis.finish(&names)
 }
 
-/// A cache of one size that holds what was accessed last, or a tier that holds what was written last; by searching a list.
+/// A cache of one size, or a tier that holds what was written last; implemented as a list.
 struct Plain {
     blocks: u64,
     is_tier: bool,
     list: Vec<u64>,
-    /// What was found in it: of accesses, and of the reads among them.
+    /// Hits of all accesses, and of the reads among them.
     hits: u64,
     read_hits: u64,
-    /// Versions that were discarded while it held them.
+    /// Versions that were discarded while the list held them.
     discarded: u64,
     accesses: u64,
     reads: u64,
@@ -65,7 +65,7 @@ impl Plain {
     }
 }
 
-/// Holds all figures of a report that sizes have to what caches of these sizes did.
+/// Compares all figures of a report that depend on sizes with caches of these sizes.
 #[track_caller]
 fn assert_curve_is_that_of_caches(requests: &[Request], report: &Report) {
     let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
@@ -103,17 +103,17 @@ proptest! {
     }
 }
 
-/// Blocks that a discard made room for counted as if it had been there when they were pushed out.
+/// Space that a discard freed counted as if it had been free when blocks were evicted.
 #[test]
 fn regression_what_was_pushed_out_before_a_discard_is_not_there_again() {
-    // In a cache of two blocks c pushes a out; the discard of b and c does not bring it back.
+    // In a cache of two blocks, c evicts a; discarding b and c does not bring a back.
     let write = |at: u64, block: u64| Request::new(at, Op::Write, block * BLOCK, BLOCK);
     let requests = [write(0, 0), write(1, 1), write(2, 2), Request::new(3, Op::Discard, BLOCK, 2 * BLOCK), write(4, 0)];
     let report = analysed(&Options::default(), &requests);
     assert_curve_is_that_of_caches(&requests, &report);
     let two = report.curve.iter().find(|point| point.size_bytes == 2 * BLOCK).unwrap();
     assert_eq!((two.miss_ratio, two.alpha), (Some(1.0), Some(0.5)));
-    // Half writes, a tenth discards, as a file system that deletes files.
+    // Half writes and a tenth discards, like a file system that deletes files.
     let mut state = 1_u64;
     let requests: Vec<Request> = (0..6000)
         .map(|at| {
@@ -129,7 +129,7 @@ fn regression_what_was_pushed_out_before_a_discard_is_not_there_again() {
     assert_curve_is_that_of_caches(&requests, &analysed(&Options::default(), &requests));
 }
 
-/// Writes and reads of a skewed choice of blocks.
+/// Writes and reads of blocks with skewed popularity.
 fn skewed(count: u64) -> Vec<Request> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut random = move || {
@@ -151,7 +151,7 @@ fn skewed(count: u64) -> Vec<Request> {
 fn a_sample_comes_close() {
     let requests = skewed(400_000);
     let exact = analysed(&Options::default(), &requests);
-    // As many blocks as SHARDS holds 8,192 of, from the first on or when memory runs out.
+    // As many blocks as SHARDS with 8,192 entries, sampled from the beginning or when memory runs out.
     let from_first = Options { sample_halvings: 3, ..Options::default() };
     let by_memory = Options { memory_bytes: 8192 * blocks::FOLLOWED_BYTES, ..Options::default() };
     for options in [from_first, by_memory] {
@@ -170,7 +170,7 @@ fn a_sample_comes_close() {
     }
 }
 
-/// Figures of a sample whose printed interval does not hold those of all blocks, of how many.
+/// The figures of a sample whose printed interval does not contain those of all blocks; and how many figures there are.
 fn outside(requests: &[Request], halvings: &[u32]) -> (Vec<String>, usize) {
     let exact = analysed(&Options::default(), requests);
     let (mut out, mut all) = (Vec::new(), 0);
@@ -204,7 +204,7 @@ fn outside(requests: &[Request], halvings: &[u32]) -> (Vec<String>, usize) {
 fn regression_what_a_sample_prints_holds_what_all_blocks_have() {
     let loads: [(&str, Vec<Request>); 3] = [
         ("skewed", skewed(300_000)),
-        // Blocks that are written alike, in no order: what the sample has too few of is no hit at small sizes.
+        // Blocks are written evenly in random order: what the sample lacks is no hit at small sizes.
         ("even", {
             let mut state = 9_u64;
             (0..300_000)
@@ -228,12 +228,12 @@ fn regression_what_a_sample_prints_holds_what_all_blocks_have() {
     ];
     for (name, requests) in loads {
         let (out, all) = outside(&requests, &[2, 4, 6]);
-        // 95 % of them; figures of neighbouring sizes are off together.
+        // 95 % of the figures; those of neighbouring sizes are correlated.
         assert!(out.len() * 10 <= all && all > 15, "{name}: {} of {all}: {out:#?}", out.len());
     }
 }
 
-/// Placements of a load of few hot blocks, by the first of them: beside each other, or anywhere.
+/// A load with few hot blocks, placed by the first of them: next to each other, or scattered.
 fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
     let mut state = placement;
     let mut random = move || {
@@ -244,7 +244,7 @@ fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
     (0..12_000)
         .map(|at| {
             let op = if random() % 2 == 0 { Op::Read } else { Op::Write };
-            // The first has 8 % of all accesses, the next ones 1.4, 1.0, .8 %.
+            // The first block has 8 % of all accesses, the next ones 1.4, 1.0, .8 %.
             let rank = ((random() >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * 30_000.0;
             let block =
                 if is_scattered { sampling::hash(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
@@ -282,7 +282,7 @@ fn regression_intervals_of_a_sample_hold_where_few_blocks_are_hot() {
             }
         }
         assert_eq!(all, PLACEMENTS * 3 * 4 * 2);
-        // Fewer than 34 of 40 is one in 300, where 95 % are held.
+        // If 95 % hold, fewer than 34 of 40 have a chance of one in 300.
         assert!(held.values().all(|held| *held >= 34), "{is_scattered}: {held:#?}");
         let share = held.values().sum::<u64>() as f64 / all as f64;
         assert!((0.93..=0.975).contains(&share), "{is_scattered}: {share} {held:#?}");
@@ -345,7 +345,7 @@ fn rows_follow_rules_then_hints_then_behaviour() {
     assert!(report.agreement.iter().any(|entry| entry.row == "wal" && entry.behaviour == "cold"));
 }
 
-/// It was -0.0, in tables and in JSON.
+/// Alpha was -0.0, in tables and in JSON.
 #[test]
 fn regression_an_alpha_of_nothing_is_no_negative_zero() {
     for sample_halvings in [0, 2] {
@@ -356,18 +356,18 @@ fn regression_an_alpha_of_nothing_is_no_negative_zero() {
     }
 }
 
-/// Each had 262,144 blocks, one by one: three kilobytes of a trace kept the analysis busy for a minute.
+/// Each such request had 262,144 blocks, handled one by one: a trace of three kilobytes took a minute.
 #[test]
 fn regression_huge_requests_do_not_keep_the_analysis_busy() {
     let huge: Vec<Request> = (0..2000).map(|at| Request::new(at, Op::Write, at << 30, 1 << 30)).collect();
     let report = analysed(&Options::default(), &huge);
     assert_eq!((report.absurd, report.written_footprint_bytes), (2000, 0));
-    // What hosts send is believed.
+    // Sizes that hosts really send are accepted.
     let large = [Request::new(0, Op::Write, 0, 64 << 20), Request::new(1, Op::Discard, 0, 1 << 40)];
     assert_eq!(analysed(&Options::default(), &large).absurd, 0);
 }
 
-/// They were upper edges of buckets: 60.2 KiB, where requests are multiples of 512 bytes.
+/// Reported sizes were upper edges of buckets: 60.2 KiB, although requests are multiples of 512 bytes.
 #[test]
 fn regression_sizes_that_are_reported_are_sizes_of_requests() {
     let requests: Vec<Request> =
@@ -397,7 +397,7 @@ fn regression_no_more_windows_are_busy_than_there_are() {
     assert_eq!(burst.max_bytes_per_s, 4_096_000.0);
 }
 
-/// The last window counted as a whole one however short it was: an even load of 1.05 s had 1.9 times its mean in the busiest second.
+/// The last window counted as a whole one, however short it was: an even load of 1.05 s had 1.9 times its mean in the busiest second.
 #[test]
 fn regression_an_even_load_is_not_bursty_for_its_last_window() {
     let every_ms = |requests: u64| -> Vec<Request> {
@@ -408,14 +408,14 @@ fn regression_an_even_load_is_not_bursty_for_its_last_window() {
             assert!((burst.max_over_mean - 1.0).abs() < 1e-9, "{requests}: {burst:?}");
         }
     }
-    // Half of all in the last tenth of a second of 1.1 s: ten times the rate of before, and 5.5 times the mean.
+    // Half of all requests in the last tenth of a second of 1.1 s: ten times the rate before, and 5.5 times the mean.
     let mut requests = every_ms(1000);
     requests.extend((0..1000).map(|at| Request::new(1_000_000_000 + at * 100_000, Op::Write, at * BLOCK, BLOCK)));
     let bursts = analysed(&Options::default(), &requests).bursts;
     assert!((bursts[2].max_over_mean - 5.5).abs() < 0.01 && (bursts[3].max_over_mean - 1.0).abs() < 1e-9, "{bursts:?}");
 }
 
-/// A trace of a format without hints seemed to tell that nothing had been said of its writes.
+/// A trace of a format without hints seemed to say that its writes had no hint set.
 #[test]
 fn regression_hints_that_a_trace_cannot_tell_are_not_known() {
     let requests = [Request::new(0, Op::Write, 0, BLOCK)];
@@ -460,7 +460,7 @@ fn regression_what_is_discarded_has_lived_while_bytes_were_written() {
 
 #[test]
 fn a_sample_that_has_too_much_of_one_block_is_adjusted() {
-    // One block takes half of the accesses, and a sample has it or not.
+    // One block has half of the accesses, and a sample has it or not.
     let requests: Vec<Request> = (0..200_000)
         .map(|at| Request::new(at, Op::Read, if at % 2 == 0 { 77 } else { at * 7919 % 30_000 } * BLOCK, BLOCK))
         .collect();
@@ -470,8 +470,8 @@ fn a_sample_that_has_too_much_of_one_block_is_adjusted() {
     for halvings in 1..5 {
         let sampled = analysed(&Options { sample_halvings: halvings, ..Options::default() }, &requests);
         let size = 16 << 20;
-        // The others are the odd ones of 30,000 blocks: each group follows one with even chances, so of half of all accesses
-        // this is the share that is a standard deviation, 0.004 to 0.012.
+        // The other accesses go to the odd ones of 30,000 blocks. Each group follows one with even chances, so this share of half of all
+        // accesses is a standard deviation, 0.004 to 0.012.
         let deviation = 0.5 * (f64::from(1_u32 << halvings) / 30_000.0).sqrt();
         assert!((at(&sampled, size) - at(&exact, size)).abs() < 2.0 * deviation, "{halvings}: {sampled:?}");
     }
@@ -498,7 +498,7 @@ fn hints_and_marks_make_rows_where_they_say_something() {
     let all = Knows { op: true, flags: true, lifetime: true, ..Knows::default() };
     assert_eq!(rows(all, Vec::new()), ["cold", "lifetime medium", "lifetime short", "swap"]);
     let rule = |class: &str, text: &str| (class.to_owned(), forebay_prism::Rule::parse(text).unwrap());
-    // Answers are kept for each hint; what a trace does not tell is not known to be otherwise.
+    // Answers are cached for each hint; a fact that the trace does not have is not known to be false.
     let rules = vec![rule("brief", "hint.lifetime:short"), rule("else", "!hint.lifetime:short")];
     assert_eq!(rows(all, rules.clone()), ["brief", "else"]);
     assert_eq!(rows(Knows { op: true, ..Knows::default() }, rules), rows(all, Vec::new()));
@@ -513,7 +513,7 @@ fn rows_are_bounded_and_letters_follow_from_figures() {
             ..Request::new(at, Op::Write, at * BLOCK, BLOCK)
         })
         .collect();
-    // d7 is read over and over, d8 written.
+    // d7 is read again and again, d8 is written.
     for at in 0..20 {
         requests.push(Request { path: requests[7].path, ..Request::new(6000 + at, Op::Read, 7 * BLOCK, BLOCK) });
         requests.push(Request { path: requests[8].path, ..Request::new(6000 + at, Op::Write, 8 * BLOCK, BLOCK) });
@@ -528,7 +528,7 @@ fn rows_are_bounded_and_letters_follow_from_figures() {
     assert!(row("others").writes > 900);
     assert_eq!(report.alpha_fast, Some(22.0 / 5020.0));
     assert_eq!(report.fast_bytes, 2 * BLOCK);
-    // Rows that are known for sure count exactly, of a sample too.
+    // Rows that are known for certain are counted exactly, even with a sample.
     let mut analysis = Analysis::new(&Options { by: By::Directory, sample_halvings: 5, ..Options::default() });
     analysis.add(&requests, &names, knows);
     let report = analysis.finish(&names);
@@ -564,7 +564,7 @@ fn letters_follow_from_classes_not_from_beginnings_of_names() {
     let wanted =
         ["M Meta data", "X catalog", "H hot", "X metabase", "L pg_wal", "L redo log", "X templates", "X temporal"];
     assert_eq!(letters(By::Class, &rules), wanted);
-    // A directory or a process is no class, whatever it is called.
+    // A directory or a process is no class, whatever its name.
     let mut names = Names::default();
     let request = Request { path: names.paths.number("wal/1"), ..Request::new(0, Op::Write, 0, BLOCK) };
     let marked = Request { flags: crate::Flags::META, ..Request::new(1, Op::Write, BLOCK, BLOCK) };
@@ -595,7 +595,7 @@ fn rows_are_levels_where_these_are_reported() {
         write(5, ""),
     ];
     requests[5].flags = crate::Flags::META;
-    // Read later by whom one knows.
+    // A later read whose file is known.
     requests.push(Request { op: Op::Read, ..requests[0] });
     names.levels.set(requests[0].path, 0);
     names.levels.set(requests[1].path, 4);
@@ -622,7 +622,7 @@ fn rows_are_levels_where_these_are_reported() {
     let found = rows(By::Level, &[("upper", "rocksdb.level<4"), ("log", "ext:log")]);
     assert_eq!(found[..3], [row("level 4", 1, 0), row("level not known", 1, 0), row("log", 1, 0)]);
     assert_eq!(found[5], row("upper", 1, 1));
-    // What has no level is neither below nor above one.
+    // A file without a level is neither below nor above one.
     let found = rows(By::Class, &[("upper", "rocksdb.level<4"), ("lower", "rocksdb.level>3")]);
     assert_eq!(found, [row("cold", 3, 0), row("lower", 1, 0), row("metadata", 1, 0), row("upper", 1, 1)]);
 }

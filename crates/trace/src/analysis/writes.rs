@@ -1,19 +1,19 @@
-//! What an analysis has seen of writes and discards, so that a sizing needs no second look at the trace, nor the classifier again.
+//! The writes and discards that an analysis has seen, so that a sizing needs no second pass over the trace, nor the classifier again.
 //!
-//! Of each part of a request that belongs to one row 16 bytes are kept. That has a bound: of a trace with more nothing is kept, and it is read
-//! again.
+//! Each part of a request that belongs to one row takes 16 bytes. There is a limit: if a trace has more, nothing is kept, and the trace is
+//! read again.
 
 use super::blocks::BLOCK_BYTES;
 use super::rows::Part;
 use super::sampling::address;
 use crate::Request;
 
-/// Entries that memory is taken for at a time: what is kept is not moved as it grows.
+/// Entries for which memory is allocated at a time; kept entries are never moved.
 const CHUNK: usize = 1 << 13;
-/// Of a block's address, what tells blocks of one volume apart.
+/// The part of a block's address that identifies it within its volume.
 const BLOCK_MASK: u64 = (1 << 44) - 1;
 
-/// What an entry is; else the row of a part with which a write begins.
+/// Flags of an entry: the continuation of a write, or a discard. Without a flag, a write begins, and `what` is the row of its first part.
 const GOES_ON: u16 = 1 << 14;
 const DISCARD: u16 = 1 << 15;
 
@@ -21,41 +21,41 @@ const DISCARD: u16 = 1 << 15;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     address: u64,
-    /// Bytes of the write, where it begins; of a discard the lower bits of its number of blocks.
+    /// Bytes of the write, in its first entry; of a discard, the lower bits of the number of blocks.
     low: u32,
-    /// Blocks of the part; of a discard the upper bits.
+    /// Blocks of the part; of a discard, the upper bits of the number of blocks.
     high: u16,
     what: u16,
 }
 
-/// What a sizing goes by, step by step.
+/// The steps of a sizing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A write of so many bytes begins, whose parts follow.
+    /// A write of this many bytes begins; its parts follow.
     Begin(u64),
-    /// A part of it: volume, first block, blocks, and its row.
+    /// A part of a write: volume, first block, number of blocks, row.
     Part(u32, u64, u64, u16),
-    /// A discard: volume, first block that loses what it held, and blocks.
+    /// A discard: volume, first block that loses its data, number of blocks.
     Discard(u32, u64, u64),
 }
 
-/// Writes and discards of a trace, in their order.
+/// Writes and discards of a trace, in order.
 #[derive(Debug, Default)]
 pub struct Writes {
     chunks: Vec<Vec<Entry>>,
     entries_max: usize,
-    /// Names of the rows, by their numbers.
+    /// Names of the rows by row number.
     pub(super) names: Vec<String>,
 }
 
 impl Writes {
-    /// None yet, and of at most so much memory.
+    /// An empty list that takes at most `memory_bytes`.
     pub(super) fn within(memory_bytes: u64) -> Self {
         let entries_max = usize::try_from(memory_bytes / size_of::<Entry>() as u64).unwrap_or(usize::MAX);
         Self { entries_max, ..Self::default() }
     }
 
-    /// Keeps a write; whether there was room for it.
+    /// Keeps a write; true if there was room.
     pub(super) fn write(&mut self, request: &Request, first: u64, parts: &[Part]) -> bool {
         let (mut block, mut low, mut goes_on) = (first, u32::try_from(request.len_bytes), 0);
         for part in parts {
@@ -70,7 +70,7 @@ impl Writes {
         true
     }
 
-    /// Keeps a discard; whether there was room for it.
+    /// Keeps a discard; true if there was room.
     pub(super) fn discard(&mut self, request: &Request) -> bool {
         let Some((first, blocks)) = whole_blocks(request) else { return true };
         let Ok(high) = u16::try_from(blocks >> u32::BITS) else { return false };
@@ -91,7 +91,7 @@ impl Writes {
         true
     }
 
-    /// All of them, about so many steps at a time.
+    /// All steps, in groups of about `at_a_time`.
     pub(super) fn steps(&self, at_a_time: usize) -> impl Iterator<Item = impl Iterator<Item = Step> + Clone> {
         self.chunks.iter().flat_map(move |chunk| chunk.chunks(at_a_time)).map(|entries| {
             entries.iter().flat_map(|&Entry { address, low, high, what }| {
@@ -108,7 +108,7 @@ impl Writes {
     }
 }
 
-/// The first block of those that a discard takes what they held, and how many; only whole ones lose it.
+/// The first block whose data a discard removes, and the number of blocks; only blocks that are covered completely lose their data.
 pub(super) fn whole_blocks(request: &Request) -> Option<(u64, u64)> {
     let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
     Some((first, (request.end_bytes() / BLOCK_BYTES).checked_sub(first)?))

@@ -1,4 +1,4 @@
-//! Block devices as the system shows them: names, partitions, what is in flight, and the kernel's own counters.
+//! Block devices as the system shows them: names, partitions, requests in flight, and the kernel's own counters.
 
 use super::error::CaptureError;
 use super::matcher::Range;
@@ -7,16 +7,16 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What is recorded: a disk, or a partition of one.
+/// The device that is recorded: a disk or a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Name of the kernel, such as `nvme0n1p2`.
+    /// The kernel's name, such as `nvme0n1p2`.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Its disk.
+    /// The disk that it lies on.
     pub disk: Disk,
-    /// First sector on the disk.
+    /// First sector on the disk, in sectors of 512 bytes.
     pub begin_sector: u64,
     /// Number of sectors of 512 bytes.
     pub sectors: u64,
@@ -25,11 +25,11 @@ pub struct Target {
 /// A whole disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Name of the kernel.
+    /// The kernel's name.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Whether it has requests (blk-mq); else only bios.
+    /// Whether the disk has requests (blk-mq); otherwise it only has bios.
     pub has_requests: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct DiskStat {
 }
 
 impl DiskStat {
-    /// What was added since `before`.
+    /// The difference since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -66,10 +66,10 @@ impl DiskStat {
 }
 
 impl Target {
-    /// The block device at `path`.
+    /// The block device at a path.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no block device at the path.
     pub fn of_device(path: &Path) -> Result<Self, CaptureError> {
         let name = path.display().to_string();
         let wrong = |why: String| CaptureError::Target { name: name.clone(), why };
@@ -80,10 +80,10 @@ impl Target {
         Self::of_number(&name, split(metadata.rdev()))
     }
 
-    /// The device that holds the file or directory at `path`.
+    /// The block device that holds the file or directory at a path.
     ///
     /// # Errors
-    /// Where there is none, as for tmpfs or network file systems.
+    /// There is none, as for tmpfs or network file systems.
     pub fn of_file(path: &Path) -> Result<Self, CaptureError> {
         let name = path.display().to_string();
         let wrong = |why: String| CaptureError::Target { name: name.clone(), why };
@@ -92,7 +92,7 @@ impl Target {
         if number.0 != 0 {
             return Self::of_number(&name, number);
         }
-        // A file system with a device number of its own (btrfs): the mount names the device.
+        // A file system with its own device number (btrfs): the mount names the block device.
         let mount = mounts()?
             .into_iter()
             .filter(|mount| fs::metadata(&mount.point).is_ok_and(|metadata| split(metadata.dev()) == number))
@@ -103,10 +103,10 @@ impl Target {
         }
     }
 
-    /// The block device with this major and minor number; `name` is what errors call it.
+    /// The block device with this major and minor number; errors call it `name`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is no such device.
     pub fn of_number(name: &str, number: (u32, u32)) -> Result<Self, CaptureError> {
         let wrong = |why: String| CaptureError::Target { name: name.to_owned(), why };
         let link = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
@@ -136,10 +136,10 @@ impl Target {
         })
     }
 
-    /// The kernel's counters of it now.
+    /// The device's present counters in the kernel.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// The counters cannot be read.
     pub fn stat(&self) -> Result<DiskStat, CaptureError> {
         let text = text_in(Path::new(&format!("/sys/dev/block/{}:{}/stat", self.number.0, self.number.1)))?;
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -154,7 +154,7 @@ impl Target {
         })
     }
 
-    /// Its part of the disk with this index.
+    /// Its range on the disk with this index.
     #[must_use]
     pub fn range(&self, disk: u8) -> Range {
         Range { disk, begin: self.begin_sector, end: self.begin_sector.saturating_add(self.sectors) }
@@ -162,13 +162,13 @@ impl Target {
 }
 
 impl Disk {
-    /// Its number as the kernel has it, `major << 20 | minor`.
+    /// The device number in the kernel's form, `major << 20 | minor`.
     #[must_use]
     pub fn kernel_number(&self) -> u64 {
         u64::from(self.number.0) << 20 | u64::from(self.number.1)
     }
 
-    /// Requests at the disk now; `None` where the kernel does not tell.
+    /// Number of requests at the disk now; `None` if the kernel does not say.
     #[must_use]
     pub fn in_flight(&self) -> Option<u32> {
         let path = format!("/sys/dev/block/{}:{}/inflight", self.number.0, self.number.1);
@@ -177,8 +177,8 @@ impl Disk {
         text.split_whitespace().try_fold(0, sum)
     }
 
-    /// Whether the kernel says that it has nothing to do. `false` where the kernel does not count: `queue/iostats` off, or a
-    /// device whose driver has bios and may leave them out.
+    /// Whether the kernel reports the disk as idle. `false` if the kernel does not count: `queue/iostats` is off, or the driver uses bios
+    /// and may leave them out.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let iostats = format!("/sys/dev/block/{}:{}/queue/iostats", self.number.0, self.number.1);
@@ -187,7 +187,7 @@ impl Disk {
     }
 }
 
-/// Major and minor of a `dev_t` as stat(2) gives it (glibc's `gnu_dev_major`, `gnu_dev_minor`).
+/// Major and minor number of a `dev_t` of stat(2) (glibc's `gnu_dev_major`, `gnu_dev_minor`).
 #[must_use]
 pub fn split(device: u64) -> (u32, u32) {
     let major = (device >> 8 & 0xfff) | (device >> 32 & 0xffff_f000);
@@ -195,7 +195,7 @@ pub fn split(device: u64) -> (u32, u32) {
     (major as u32, minor as u32)
 }
 
-/// A device number as the kernel has it inside.
+/// A device number in the kernel's internal form.
 #[must_use]
 pub fn kernel_number(device: u64) -> u32 {
     let (major, minor) = split(device);

@@ -1,10 +1,10 @@
-//! Why nothing can be captured, said so that a user knows what to do next.
+//! Errors of capturing, with what the user can do.
 
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Failure of a capture.
+/// Why a capture is not possible or failed.
 #[derive(Debug, Error)]
 pub enum CaptureError {
     /// The kernel has no description of its types.
@@ -23,25 +23,25 @@ pub enum CaptureError {
         "the kernel is locked down ({mode}, /sys/kernel/security/lockdown), which forbids probes that read kernel memory; it was set at boot (lockdown=, or Secure Boot)"
     )]
     LockedDown {
-        /// As the kernel names it.
+        /// The mode, as the kernel names it.
         mode: String,
     },
     /// The kernel's `blk` tracer cannot be used.
     #[error("the kernel's tracer \"blk\" (ftrace) cannot be used: {why}")]
     NoFtrace {
-        /// Why.
+        /// The cause.
         why: String,
     },
     /// Neither probes nor the `blk` tracer can be used.
     #[error("neither eBPF ({ebpf}) nor ftrace can be used")]
     Neither {
-        /// Why no probes.
+        /// Why probes cannot be used.
         ebpf: Box<Self>,
-        /// Why not the tracer.
+        /// Why the tracer cannot be used.
         #[source]
         ftrace: Box<Self>,
     },
-    /// Only probes know whose a request is.
+    /// Only probes know which process a request belongs to.
     #[error(
         "what processes or control groups ask for is distinguished by eBPF only, not by ftrace: leave out --pid and --cgroup, or --source ftrace"
     )]
@@ -49,7 +49,7 @@ pub enum CaptureError {
     /// The kernel refuses the probes.
     #[error("the kernel refuses the probe {probe}")]
     Refused {
-        /// Its name.
+        /// Name of the probe.
         probe: &'static str,
         /// Why.
         #[source]
@@ -58,41 +58,41 @@ pub enum CaptureError {
     /// The probes cannot be loaded.
     #[error("the probes cannot be loaded")]
     Load(#[source] Box<aya::EbpfError>),
-    /// Something that the object must have is not in it.
+    /// The probes' object lacks a part that it must have.
     #[error("the probes' object has no {what}: Forebay was built wrongly")]
     Object {
-        /// What.
+        /// The missing part.
         what: &'static str,
     },
     /// A map of the probes cannot be used.
     #[error("the probes' {what} cannot be used")]
     Map {
-        /// Which.
+        /// Name of the map.
         what: &'static str,
         /// Why.
         #[source]
         source: Box<aya::maps::MapError>,
     },
-    /// What was named is no block device and leads to none.
+    /// The named thing is no block device and leads to none.
     #[error("{name}: {why}")]
     Target {
-        /// As it was named.
+        /// The name that was given.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong.
         why: String,
     },
     /// More disks than the probes can watch.
     #[error("{count} disks at once are too many: at most {max}")]
     TooManyDisks {
-        /// How many.
+        /// Number of disks.
         count: usize,
-        /// Most.
+        /// Most allowed.
         max: usize,
     },
     /// A file of the system cannot be read.
     #[error("{path}: cannot be read")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]
@@ -101,7 +101,7 @@ pub enum CaptureError {
     /// The capture file cannot be created.
     #[error("{path}: cannot be created{}", taken(source))]
     Create {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]
@@ -110,7 +110,7 @@ pub enum CaptureError {
     /// The capture file cannot be written.
     #[error("{path}: cannot be written; what was written before is readable")]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]
@@ -121,7 +121,7 @@ pub enum CaptureError {
     Mounts(#[from] crate::files::FilesError),
 }
 
-/// What to do where the name is taken; the system says the rest.
+/// A hint for a name that is already taken; the system's error says the rest.
 fn taken(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AlreadyExists => " (an existing file is never overwritten; choose another name)",

@@ -1,8 +1,8 @@
-//! The probes' events, as `bpf/capture.bpf.c` lays them out, in the byte order of this machine.
+//! The probes' events in the layout of `bpf/capture.bpf.c`, in this machine's byte order.
 
 use crate::{Flags, Lifetime, Op};
 
-/// Bytes of a process's name, its final zero included (`TASK_COMM_LEN`).
+/// Length of a process's name in bytes, including its final zero (`TASK_COMM_LEN`).
 pub const COMM_BYTES: usize = 16;
 
 const ISSUE_BYTES: usize = 88;
@@ -10,14 +10,14 @@ const COMPLETE_BYTES: usize = 24;
 const REQUEUE_BYTES: usize = 16;
 const INSERT_BYTES: usize = 32;
 
-/// Who issued a request.
+/// The process that issued a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issuer {
     /// Process id.
     pub pid: u32,
-    /// Whether it is one of the processes that are asked for.
+    /// Whether it is one of the processes to be recorded.
     pub is_wanted: bool,
-    /// Its name, filled with zeros.
+    /// Name of the process, padded with zeros.
     pub comm: [u8; COMM_BYTES],
 }
 
@@ -26,76 +26,76 @@ pub struct Issuer {
 pub struct Issue {
     /// Identity of the request until it completes.
     pub key: u64,
-    /// Index of the disk among those that are watched.
+    /// Index of the disk among the watched ones.
     pub disk: u8,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// Flags.
+    /// The kernel's flags of the request.
     pub flags: Flags,
-    /// Hint.
+    /// The write-lifetime hint.
     pub lifetime: Lifetime,
-    /// When, by the monotonic clock.
+    /// Time of the issue by the monotonic clock, in nanoseconds.
     pub time_ns: u64,
-    /// When the request was made, by the same clock; 0 where it is not known.
+    /// Time when the request was made, by the same clock; 0 if it is not known.
     pub begun_ns: u64,
     /// First sector of 512 bytes on the disk.
     pub sector: u64,
-    /// Inode; 0 where it is not known.
+    /// Inode of the file; 0 if it is not known.
     pub inode: u64,
-    /// Generation of the inode: its number is used again for other files.
+    /// Generation of the inode, since inode numbers are reused for other files.
     pub generation: u32,
-    /// Device number of its file system, as the kernel has it (`major << 20 | minor`).
+    /// Device number of the file system in the kernel's form (`major << 20 | minor`).
     pub file_system: u32,
-    /// Control group that pays for it; 0 where it is not known.
+    /// Control group that the request is charged to; 0 if it is not known.
     pub cgroup: u64,
     /// Length in bytes.
     pub len_bytes: u32,
-    /// Who issued it.
+    /// The issuing process.
     pub issuer: Issuer,
 }
 
 /// A request has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Complete {
-    /// Which.
+    /// Identity of the request.
     pub key: u64,
-    /// Index of the disk.
+    /// Index of the disk among the watched ones.
     pub disk: u8,
-    /// What it did.
+    /// The operation.
     pub op: Op,
     /// Whether it failed.
     pub failed: bool,
-    /// Bytes of it; 0 for the end of a flush sequence.
+    /// Length in bytes; 0 for the end of a flush sequence.
     pub len_bytes: u32,
-    /// When, by the monotonic clock.
+    /// Time of the completion by the monotonic clock, in nanoseconds.
     pub time_ns: u64,
 }
 
-/// Something happened to a request.
+/// An event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Issued.
+    /// A request was issued.
     Issue(Issue),
-    /// Completed.
+    /// A request has completed.
     Complete(Complete),
-    /// The device gave it back, and it will be issued again.
+    /// The device returned a request, which will be issued again.
     Requeue {
-        /// Which.
+        /// Identity of the request.
         key: u64,
         /// Index of the disk.
         disk: u8,
     },
-    /// It waits in a scheduler; who inserted it is who made it.
+    /// A request waits in a scheduler; the process that inserted it made it.
     Insert {
-        /// Which.
+        /// Identity of the request.
         key: u64,
-        /// Who.
+        /// The process.
         by: Issuer,
     },
 }
 
 impl Event {
-    /// The event of these bytes; `None` where they are none, or one of an operation that moves no data (zone management).
+    /// Decodes an event; `None` if the bytes are no event, or one of an operation that transfers no data (zone management).
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         match bytes.first()? {
@@ -145,7 +145,7 @@ fn complete(bytes: &[u8; COMPLETE_BYTES]) -> Option<Complete> {
     })
 }
 
-/// The probes' numbers of operations.
+/// Decodes the probes' number of an operation.
 fn op(number: u8) -> Option<Op> {
     Some(match number {
         0 => Op::Read,

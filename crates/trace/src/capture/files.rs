@@ -1,5 +1,5 @@
-//! Paths of the files that requests belong to, found outside the requests' way: the mounts of the recorded disks are watched,
-//! so that files that live for a moment only have names too.
+//! Finds the paths of files that requests belong to, without delaying requests: the mounts of the recorded disks are watched, so that even
+//! short-lived files have names.
 
 use super::disk::{Disk, Target};
 use super::output::{FileId, Output};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 /// Most file systems that are watched.
 const WATCHES_MAX: usize = 16;
-/// Most files known of each (some 300 bytes each).
+/// Most files that are known for each file system (about 300 bytes each).
 const FILES_MAX: usize = 1 << 20;
 /// How often new mounts are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Most changes taken from a watch in a turn.
+/// Most changes taken from a watch in one iteration.
 const TURN_CHANGES: usize = 1 << 14;
-/// Longest wait at the end for first walks, and for the last changes.
+/// Longest wait at the end, for first walks and for the last changes.
 const END_MAX: Duration = Duration::from_secs(5);
-/// It has ended when nothing has come for so long: longer than between two looks into a LOG of RocksDB.
+/// A watch counts as finished if nothing arrives for this long: longer than the interval of looks into a LOG of RocksDB.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// The watches of a capture.
@@ -26,9 +26,9 @@ const QUIET: Duration = Duration::from_millis(700);
 pub(super) struct Paths {
     disks: Vec<Disk>,
     watches: BTreeMap<u32, Watch>,
-    /// File systems that requests are of.
+    /// File systems that requests belong to.
     seen: HashSet<u32>,
-    /// Mounts that cannot be watched.
+    /// Ids of mounts that cannot be watched.
     refused: HashSet<i32>,
     looked: Instant,
     is_due: bool,
@@ -40,7 +40,7 @@ fn number(mount: &Mount) -> u32 {
 }
 
 impl Paths {
-    /// Watches what is mounted from these disks now, and what will be.
+    /// Watches everything that is mounted from these disks now, or will be.
     pub fn start(disks: &[Disk]) -> Self {
         let mut paths = Self {
             disks: disks.to_vec(),
@@ -55,7 +55,7 @@ impl Paths {
         paths
     }
 
-    /// A request is of this file system, which may lie on the disk by way of others.
+    /// Notes that a request belongs to this file system, which may lie on the disk indirectly.
     pub fn saw(&mut self, file_system: u32) {
         if file_system != 0 && self.seen.len() < WATCHES_MAX * 4 && self.seen.insert(file_system) {
             self.is_due |= !self.watches.contains_key(&file_system);
@@ -67,7 +67,7 @@ impl Paths {
             return true;
         }
         let target = match mount.number.0 {
-            // A file system with a device number of its own (btrfs): the mount names the device.
+            // A file system with its own device number (btrfs): the mount names the block device.
             0 if mount.source.starts_with("/dev/") => Target::of_device(&mount.source),
             0 => return false,
             _ => Target::of_number(&mount.source.display().to_string(), mount.number),
@@ -92,15 +92,15 @@ impl Paths {
             let options =
                 WatchOptions { mount: mount.point, with_extents: false, files_max: FILES_MAX, extents_max: 0 };
             match Watch::start(options) {
-                // Another file system may lie on top of it there.
+                // Another file system may be mounted over it.
                 Ok(watch) if watch.place().mount.id == mount.id => drop(self.watches.insert(number, watch)),
-                // Then its files are numbers.
+                // Its files are then only known by their numbers.
                 _ => drop(self.refused.insert(mount.id)),
             }
         }
     }
 
-    /// Hands on what was found; whether there was something.
+    /// Passes new findings on to the output; true if there were any.
     pub fn turn(&mut self, output: &mut Output) -> bool {
         if self.is_due || self.looked.elapsed() >= LOOK_EVERY {
             self.look();
@@ -122,7 +122,7 @@ impl Paths {
         any
     }
 
-    /// Waits for what is on its way, and hands it on. Gives the state of each watch.
+    /// Waits for findings that are on their way, and passes them on. Returns the state of each watch.
     pub fn finish(mut self, output: &mut Output) -> Vec<(PathBuf, WatchState)> {
         let begun = Instant::now();
         let mut quiet = Instant::now();

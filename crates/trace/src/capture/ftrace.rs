@@ -1,8 +1,8 @@
-//! The kernel's `blk` tracer instead of probes: for kernels that refuse eBPF, but let tracefs be written.
+//! Capture by the kernel's `blk` tracer instead of probes, for kernels that refuse eBPF but allow writing to tracefs.
 //!
-//! With the options `bin` and `nocontext-info` the tracer's pipe gives blktrace's records (`blk_trace_synthesize_old_trace`,
-//! kernel/trace/blktrace.c), here by the monotonic clock. They tell no hint, no file and no time before the issue. The
-//! tracer exists once in a kernel: where somebody else traces, it is left to them.
+//! With the options `bin` and `nocontext-info` the tracer's pipe returns blktrace's records (`blk_trace_synthesize_old_trace`,
+//! kernel/trace/blktrace.c), here by the monotonic clock. They have no hint, no file, and no time before the issue. A kernel has only one
+//! such tracer: if somebody else is tracing, it is left alone.
 
 use super::disk::Disk;
 use super::error::CaptureError;
@@ -19,33 +19,33 @@ use std::path::{Path, PathBuf};
 
 /// Where distributions mount tracefs.
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Ring of each CPU, in KiB: some 90,000 requests.
+/// Ring of each CPU in KiB: about 90,000 requests.
 const BUFFER_KIB: u32 = 8 << 10;
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Processes whose names are remembered, and requests that wait for their completion.
+/// Most processes whose names are remembered, and most requests that wait for their completion.
 const REMEMBERED_MAX: usize = 1 << 16;
-/// Actions of a record are in its lower half.
+/// The action of a record is in its lower bits.
 const ACTION_MASK: u32 = 0xff;
 
-/// A request between issue and completion, as records tell it: disk, sector, whether it moves data.
+/// Identifies a request between issue and completion, as records do: disk, sector, whether it transfers data.
 type Place = (u8, u64, bool);
 
-/// The `blk` tracer, switched on; off and as it was before when this is dropped.
+/// The enabled `blk` tracer; dropping this disables it and restores all settings.
 pub(super) struct Ftrace {
     folder: PathBuf,
-    /// Open only while the tracer is chosen: while it is open the tracer cannot be changed (`tracing_set_tracer`,
+    /// Open only while the tracer is selected: the tracer cannot be changed while the pipe is open (`tracing_set_tracer`,
     /// kernel/trace/trace.c).
     pipe: Option<File>,
-    /// Bytes read, and not yet events.
+    /// Bytes that were read and not yet converted to events.
     bytes: Vec<u8>,
-    /// Disks by their numbers: index, and whether they have requests.
+    /// Disks by device number: index, and whether they have requests.
     disks: HashMap<u32, (u8, bool)>,
-    /// Files that were written, with what they said before.
+    /// Files that were written, with their previous contents.
     before: Vec<(PathBuf, String)>,
     comms: HashMap<u32, [u8; COMM_BYTES]>,
     in_flight: HashMap<Place, VecDeque<u64>>,
-    /// Those that the device gave back, until they are issued again.
+    /// Requests that the device returned, until they are issued again.
     requeued: HashMap<Place, VecDeque<u64>>,
     /// Keys of writes whose flush sequence has not ended.
     in_sequence: HashMap<(u8, u64), u64>,
@@ -54,10 +54,10 @@ pub(super) struct Ftrace {
 }
 
 impl Ftrace {
-    /// Switches the tracer on. `before_issues` is called just before.
+    /// Enables the tracer. `before_issues` is called just before.
     ///
     /// # Errors
-    /// There is no tracefs, or none that may be written; no `blk` tracer; or it is in use.
+    /// There is no tracefs, or none that may be written; there is no `blk` tracer; or it is in use.
     pub fn attach(disks: &[Disk], before_issues: impl FnOnce()) -> Result<Self, CaptureError> {
         let no = |why: String| CaptureError::NoFtrace { why };
         let has_tracer = |folder: &&Path| folder.join("current_tracer").try_exists();
@@ -91,13 +91,13 @@ impl Ftrace {
         Ok(tracer)
     }
 
-    /// Writes all settings; dropping what was written up to an error puts it back.
+    /// Writes all settings; after an error, dropping `self` restores those that were written.
     fn set_up(&mut self, disks: &[Disk], before_issues: impl FnOnce()) -> Result<(), CaptureError> {
         let clocks = self.text("trace_clock")?;
         let clock = clocks.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("local", |(name, _)| name);
         self.set("trace_clock", "mono", clock)?;
         let kib = self.text("buffer_size_kb")?;
-        // Of a ring that was never used the kernel tells "7 (expanded: 1408)": it gets the latter with its first use.
+        // For a ring that was never used the kernel shows "7 (expanded: 1408)": it gets the second size with its first use.
         let kib = kib.split_once("expanded: ").map_or(kib.as_str(), |(_, kib)| kib);
         let kib: String = kib.trim().chars().take_while(char::is_ascii_digit).collect();
         self.set("buffer_size_kb", &BUFFER_KIB.to_string(), &kib)?;
@@ -136,7 +136,7 @@ impl Ftrace {
         self.set_path(self.folder.join(name), to, before)
     }
 
-    /// Writes a setting, to be put back to what it was `before`, where that is known.
+    /// Writes a setting; it will be restored to `before`, if that is known.
     fn set_path(&mut self, path: PathBuf, to: &str, before: &str) -> Result<(), CaptureError> {
         let written = fs::write(&path, to);
         written.map_err(|error| CaptureError::NoFtrace { why: format!("{}: {error}", path.display()) })?;
@@ -146,13 +146,13 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Drains the events that are in the ring, at most about `limit`; how many there were.
+    /// Reads the events in the ring, at most about `limit`; returns their number.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(&Event)) -> usize {
         let mut count = 0;
         while let Some(pipe) = self.pipe.as_mut().filter(|_| count < limit) {
             let known = self.bytes.len();
             self.bytes.resize(known + READ_BYTES, 0);
-            // At the end of the ring there is nothing to wait for; an error says the same.
+            // At the end of the ring there is nothing to wait for; an error means the same.
             let read = pipe.read(&mut self.bytes[known..]).unwrap_or(0);
             self.bytes.truncate(known + read);
             count += self.take(&mut each);
@@ -163,13 +163,13 @@ impl Ftrace {
         count
     }
 
-    /// Makes events of the records that are whole.
+    /// Converts complete records to events.
     fn take(&mut self, each: &mut impl FnMut(&Event)) -> usize {
         let bytes = std::mem::take(&mut self.bytes);
         let (mut at, mut count) = (0, 0);
         while let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<RECORD_BYTES>()) {
             let Some(record) = Record::decode(head) else {
-                // What the kernel says of events that were lost is a line of text between records.
+                // The kernel reports lost events by a line of text between records.
                 at += 1;
                 continue;
             };
@@ -237,7 +237,7 @@ impl Ftrace {
         let comm = match self.comms.get(&record.pid) {
             Some(comm) => *comm,
             None => {
-                // Processes are named by the tracer once, which may have been before this.
+                // The tracer names a process only once, which may have been before this.
                 let name = fs::read(format!("/proc/{}/comm", record.pid)).unwrap_or_default();
                 self.note_process(record.pid, name.trim_ascii_end());
                 self.comms.get(&record.pid).copied().unwrap_or_default()
@@ -274,14 +274,14 @@ impl Ftrace {
                 }
                 key
             }
-            // The end of a flush sequence, or one that was issued before.
+            // The end of a flush sequence, or a request that was issued before the capture.
             None => self.in_sequence.remove(&(disk, sector)).unwrap_or_else(|| self.new_key()),
         };
         let (len_bytes, time_ns) = (record.len_bytes, record.time_ns);
         Complete { key, disk, op, failed: record.error != 0, len_bytes, time_ns }
     }
 
-    /// These have completed, and no event said so: the next completion at their place is another's.
+    /// Forgets requests that have completed without an event: the next completion at their place belongs to another request.
     pub fn forget(&mut self, keys: &[u64]) {
         if keys.is_empty() {
             return;
@@ -298,7 +298,7 @@ impl Ftrace {
         self.next_key
     }
 
-    /// Events that the rings had no room for.
+    /// Number of events that the rings had no room for.
     pub fn lost(&self) -> u64 {
         let folders = fs::read_dir(self.folder.join("per_cpu")).into_iter().flatten().flatten();
         folders
@@ -312,12 +312,12 @@ impl Ftrace {
             .sum()
     }
 
-    /// Ends tracing; what is in the ring can still be read.
+    /// Ends tracing; events in the ring can still be read.
     pub fn detach(&mut self) {
         if std::mem::replace(&mut self.is_detached, true) {
             return;
         }
-        // The devices only: the tracer makes records of what is in the ring.
+        // Only the devices: the tracer must stay selected to format what is in the ring.
         for (path, before) in self.before.iter().filter(|(path, _)| path.starts_with("/sys/block")) {
             let _ = fs::write(path, before);
         }
@@ -329,7 +329,7 @@ impl Drop for Ftrace {
         self.detach();
         self.pipe = None;
         for (path, before) in self.before.iter().rev() {
-            // What cannot be put back is no reason to leave the rest.
+            // If one setting cannot be restored, the others still are.
             let _ = fs::write(path, before);
         }
     }

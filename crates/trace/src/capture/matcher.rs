@@ -1,22 +1,21 @@
-//! From the probes' events to requests: issue and completion are matched, depths counted, requests put in the order of
-//! their issue.
+//! Converts the probes' events to requests: matches issues and completions, counts depths, and orders requests by their issue.
 
 use super::event::{COMM_BYTES, Complete, Event, Issue, Issuer};
 use crate::format::segments::Captured;
 use crate::{Flags, NOT_KNOWN, Op, Request};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// A request that takes longer than this does not hold back those behind it.
+/// A request that takes longer than this, in nanoseconds, no longer delays the requests behind it.
 const HOLD_NS: u64 = 300_000_000;
-/// After so long requests from before the probes have completed, or their completion was missed.
+/// After this time, in nanoseconds, requests from before the probes have completed, or their completion was missed.
 const UNSEEN_NS: u64 = 10_000_000_000;
-/// Most requests that wait for their completion; more are closed without one.
+/// Most requests that wait for their completion; the oldest beyond that are closed without one.
 const WAITING_MAX: usize = 1 << 20;
 
-/// A part of a disk whose requests are kept: all of it, or a partition.
+/// A part of a disk whose requests are kept: the whole disk or a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Index of the disk among those that are watched.
+    /// Index of the disk among the watched ones.
     pub disk: u8,
     /// First sector of 512 bytes.
     pub begin: u64,
@@ -24,27 +23,27 @@ pub struct Range {
     pub end: u64,
 }
 
-/// Whose requests are kept.
+/// Which requests are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only those of the processes that the probes follow, and of the files in `files`.
+    /// Keep only requests of the processes that the probes follow, and of the files in `files`.
     pub by_process: bool,
     /// Files (file system and inode) that these processes have open.
     pub files: HashSet<(u32, u64)>,
-    /// Only those that these control groups pay for; empty: all.
+    /// Keep only requests that these control groups pay for; empty for all.
     pub cgroups: HashSet<u64>,
 }
 
-/// What the matcher has seen.
+/// Counts of the matcher.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests handed out.
+    /// Number of requests passed on.
     pub requests: u64,
-    /// Times a device gave a request back.
+    /// How often devices returned a request.
     pub requeues: u64,
-    /// Requests that have completed without a completion event.
+    /// Number of requests that have completed without a completion event.
     pub lost_completions: u64,
-    /// For each disk: flushes without data, which the kernel counts as writes but never issues as such.
+    /// For each disk, the number of flushes without data, which the kernel counts as writes but never issues.
     pub empty_flushes: Vec<u64>,
 }
 
@@ -54,14 +53,14 @@ struct Waiting {
     comm: [u8; COMM_BYTES],
     disk: u8,
     key: u64,
-    /// When it went to the disk last, from the capture's begin.
+    /// When the request last went to the disk, since the capture began.
     at_disk_ns: u64,
     is_kept: bool,
     is_requeued: bool,
     is_done: bool,
 }
 
-/// A request that had completed when it was still counted: in the depths of those from `from` to before `to`.
+/// A request that had already completed while it was still counted, in the depths of requests from `from` to before `to`.
 #[derive(Clone, Copy, Debug)]
 struct Overcounted {
     disk: u8,
@@ -69,43 +68,43 @@ struct Overcounted {
     to: u64,
 }
 
-/// A request that is whole.
+/// A complete request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matched {
     /// The request; its process is not numbered yet.
     pub captured: Captured,
-    /// Name of its process, filled with zeros.
+    /// Name of its process, padded with zeros.
     pub comm: [u8; COMM_BYTES],
 }
 
-/// Matches events.
+/// Matches issues and completions.
 #[derive(Debug)]
 pub struct Matcher {
     begin_ns: u64,
     ranges: Vec<Range>,
-    /// Whose requests are kept.
+    /// Which requests are kept.
     pub filter: Filter,
-    /// Requests in the order of their issue, the first with the number `first`.
+    /// Requests in the order of their issue; the first has the number `first`.
     waiting: VecDeque<Waiting>,
     first: u64,
-    /// Those that were too slow to be waited for, by number.
+    /// Requests that took too long to wait for, by number.
     slow: BTreeMap<u64, Waiting>,
-    /// Of these, those that have completed.
+    /// Numbers of slow requests that have completed.
     slow_done: Vec<u64>,
     by_key: HashMap<u64, u64>,
     inserted: HashMap<u64, Issuer>,
-    /// Requests whose end a flush of theirs will tell a second time.
+    /// Requests whose flush sequence will report a second completion.
     in_flush: HashSet<u64>,
     in_flight: Vec<u32>,
-    /// Depths that are too high by one, before they are handed out.
+    /// Corrections of depths that are too high by one, to be applied before the requests are passed on.
     overcounted: Vec<Overcounted>,
-    /// Requests that were at the disk before the probes were.
+    /// Number of requests, for each disk, that were at the disk before the probes.
     unseen: Vec<u32>,
     counts: Counts,
 }
 
 impl Matcher {
-    /// For these ranges; `unseen` requests are at each disk now. Times are counted from `begin_ns` of the monotonic clock.
+    /// A matcher for these ranges; `unseen` is the number of requests at each disk now. Times count from `begin_ns` of the monotonic clock.
     #[must_use]
     pub fn new(begin_ns: u64, ranges: Vec<Range>, unseen: Vec<u32>, filter: Filter) -> Self {
         let disks = unseen.len();
@@ -127,13 +126,13 @@ impl Matcher {
         }
     }
 
-    /// What it has seen.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Takes an event.
+    /// Handles an event.
     pub fn take(&mut self, event: &Event) {
         match event {
             Event::Issue(issue) => self.issue(issue),
@@ -162,7 +161,7 @@ impl Matcher {
                 self.in_flight[disk] += 1;
                 return;
             }
-            // The kernel uses it again, so it has completed.
+            // The kernel reuses the address, so the earlier request has completed.
             self.completed_unheard(number);
         }
         self.in_flight[disk] += 1;
@@ -192,8 +191,8 @@ impl Matcher {
             disk: issue.disk,
             key: issue.key,
             at_disk_ns,
-            // Attaching takes milliseconds, and what is issued meanwhile is seen. It was in flight at the begin, so it counts
-            // for depths alone: its issue has no time in the capture.
+            // Attaching takes milliseconds, and requests issued meanwhile are seen. Such a request was in flight at the beginning, so it
+            // only counts for depths: its issue has no time in the capture.
             is_kept: issue.time_ns >= self.begin_ns && volume.is_some() && self.is_wanted(issue, &issuer),
             is_requeued: false,
             is_done: false,
@@ -202,7 +201,7 @@ impl Matcher {
         self.waiting.push_back(waiting);
     }
 
-    /// The volume whose range the request lies in, and that range's begin. Flushes are of the whole disk.
+    /// The volume whose range contains the request, and the beginning of that range. Flushes belong to the whole disk.
     fn volume(&self, issue: &Issue) -> Option<(u32, u64)> {
         let fits = |range: &Range| {
             range.disk == issue.disk && (issue.op == Op::Flush || (range.begin..range.end).contains(&issue.sector))
@@ -224,8 +223,8 @@ impl Matcher {
             return;
         }
         let Some(number) = self.by_key.remove(&complete.key) else {
-            // Issued before the probes were there; or a flush: what had PREFLUSH or FUA completes a second time when its
-            // sequence ends, and what had no data was never issued at all (block/blk-flush.c).
+            // The request was issued before the probes; or this is a flush: a request with PREFLUSH or FUA completes a second time at the
+            // end of its sequence, and one without data is never issued (block/blk-flush.c).
             if complete.len_bytes > 0 {
                 self.unseen[disk] = self.unseen[disk].saturating_sub(1);
             } else if complete.op == Op::Write && !self.in_flush.remove(&complete.key) {
@@ -251,16 +250,15 @@ impl Matcher {
         self.note_slow(number);
     }
 
-    /// A request is not at its disk any more.
+    /// Counts that a request is no longer at its disk.
     fn leaves(&mut self, disk: u8) {
         if let Some(in_flight) = self.in_flight.get_mut(usize::from(disk)) {
             *in_flight = in_flight.saturating_sub(1);
         }
     }
 
-    /// A request that is at its disk has completed, and no event said so. When is not known, only that it did before now:
-    /// those issued after it are counted as though it had not been there any more, so their depth is a lower bound instead of
-    /// one too high.
+    /// Handles a request at its disk that has completed without an event. The time is unknown, except that it was before now. Requests
+    /// issued after it are counted as if it had not been there any more, so their depth is a lower bound instead of one that is too high.
     fn completed_unheard(&mut self, number: u64) {
         let Some(waiting) = self.waiting_mut(number) else { return };
         waiting.is_done = true;
@@ -271,12 +269,12 @@ impl Matcher {
         self.note_slow(number);
     }
 
-    /// Takes those that were counted too long out of the depths, all in one pass.
+    /// Subtracts requests that were counted for too long from the depths, all in one pass.
     fn correct_depths(&mut self) {
         if self.overcounted.is_empty() {
             return;
         }
-        // Where one more is to be taken off, and where one less.
+        // The numbers of the requests from which the correction increases, and from which it decreases.
         let mut steps: Vec<(u64, u8, bool)> = Vec::with_capacity(self.overcounted.len() * 2);
         for Overcounted { disk, from, to } in self.overcounted.drain(..) {
             let from = from.max(self.first);
@@ -300,14 +298,14 @@ impl Matcher {
         }
     }
 
-    /// Whether requests of this disk have been waited for in vain for long.
+    /// Whether a request of this disk has been waiting for its completion for long.
     #[must_use]
     pub fn is_overdue(&self, disk: u8) -> bool {
         self.slow.values().any(|waiting| is_unheard(waiting, disk, u64::MAX))
     }
 
-    /// The disk had nothing to do at `idle_ns` of the monotonic clock, and every event since then has been taken: what was
-    /// issued before has completed. Gives the keys of those whose completion no event reported.
+    /// The disk was idle at `idle_ns` of the monotonic clock, and every event since then has been handled: requests issued before have
+    /// completed. Returns the keys of those without a completion event.
     pub fn was_idle(&mut self, disk: u8, idle_ns: u64) -> Vec<u64> {
         let idle_ns = idle_ns.saturating_sub(self.begin_ns);
         let slow = self.slow.iter().map(|(number, waiting)| (*number, waiting));
@@ -340,14 +338,14 @@ impl Matcher {
         }
     }
 
-    /// Slow ones have no place to wait for their turn any more.
+    /// A slow request is no longer in the queue, so its end is noted separately.
     fn note_slow(&mut self, number: u64) {
         if number < self.first {
             self.slow_done.push(number);
         }
     }
 
-    /// Hands out what is whole, in the order of issue, but for requests that took long. `now_ns` is the monotonic clock.
+    /// Passes on complete requests in the order of issue, except those that took long. `now_ns` is the time of the monotonic clock.
     pub fn drain(&mut self, now_ns: u64, into: &mut Vec<Matched>) {
         let now_ns = now_ns.saturating_sub(self.begin_ns);
         if now_ns > UNSEEN_NS {
@@ -384,7 +382,7 @@ impl Matcher {
         }
     }
 
-    /// Hands out everything, also what has not completed.
+    /// Passes on everything, including requests that have not completed.
     pub fn finish(&mut self, into: &mut Vec<Matched>) {
         self.correct_depths();
         for (_, waiting) in std::mem::take(&mut self.slow) {
@@ -405,15 +403,15 @@ impl Matcher {
         }
     }
 
-    /// Requests at the disk now.
+    /// Number of requests at the disk now.
     #[must_use]
     pub fn in_flight(&self, disk: usize) -> u32 {
         self.in_flight.get(disk).copied().unwrap_or(0)
     }
 }
 
-/// Whether a disk that was idle at `idle_ns` must have completed this. The kernel does not count flushes, nor what was given
-/// back to it, among the requests in flight (block/blk-mq.c, `blk_mq_check_inflight`).
+/// Whether a disk that was idle at `idle_ns` must have completed this request. The kernel does not count flushes and returned requests as
+/// in flight (block/blk-mq.c, `blk_mq_check_inflight`).
 fn is_unheard(waiting: &Waiting, disk: u8, idle_ns: u64) -> bool {
     let request = &waiting.captured.request;
     waiting.disk == disk

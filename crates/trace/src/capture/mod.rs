@@ -1,7 +1,7 @@
-//! Capture: what a block device of this machine is asked to do, request by request, from probes in the kernel.
+//! Capture: records what a block device of this machine is asked to do, request by request, by probes in the kernel.
 //!
-//! The probes (`bpf/capture.bpf.c`) keep no state: they tell of an issue, a completion. [`Probes`] reads their ring, [`Matcher`]
-//! makes requests of events and counts depths, and [`Recorder`] puts them into files ([`crate::format::segments`]) and sums.
+//! The probes (`bpf/capture.bpf.c`) keep no state: they report each issue and completion. [`Probes`] reads their ring, [`Matcher`] converts
+//! events to requests and counts depths, and [`Recorder`] writes these to files ([`crate::format::segments`]) and totals them.
 
 mod disk;
 mod error;

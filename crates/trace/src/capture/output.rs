@@ -1,4 +1,4 @@
-//! The capture's files: segments as they fill or age, rotation, and the names that each file needs.
+//! The files of a capture: segments that are written when full or old, rotation, and the names that each file needs.
 
 use super::error::CaptureError;
 use super::event::COMM_BYTES;
@@ -9,28 +9,28 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Records of a full segment.
+/// Number of records of a full segment.
 const SEGMENT_RECORDS: usize = 65_536;
-/// A segment that is not full is written so long after the last.
+/// A segment that is not full is written this long after the last one.
 const SEGMENT_AGE: Duration = Duration::from_secs(1);
-/// Most paths that are remembered, and most files whose path is waited for.
+/// Most paths that are remembered, and most files whose path is awaited.
 const PATHS_MAX: usize = 1 << 20;
-/// A file's path is remembered so long after its end: requests are reported when they have completed.
+/// How long the path of a deleted file is remembered: requests are reported only when they have completed.
 const GONE_FOR: Duration = Duration::from_secs(10);
 
-/// Where a capture goes.
+/// The files of a capture, and when a new one begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputOptions {
-    /// The first file.
+    /// Path of the first file.
     pub path: PathBuf,
-    /// A new file is begun at this size in bytes.
+    /// Size in bytes at which a new file begins; `None` for no limit.
     pub rotate_bytes: Option<u64>,
-    /// A new file is begun after so long.
+    /// Time after which a new file begins; `None` for no limit.
     pub rotate_every: Option<Duration>,
 }
 
-/// A file for as long as it exists, by its file system (`major << 20 | minor`), inode and generation. Generation 0 is of file
-/// systems that tell none.
+/// Identity of a file during its life: file system (`major << 20 | minor`), inode and generation. Generation 0 is for file systems that
+/// report none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     pub file_system: u32,
@@ -38,7 +38,7 @@ pub(super) struct FileId {
     pub generation: u32,
 }
 
-/// What is known of a file.
+/// The path and level of a file.
 #[derive(Debug)]
 struct Known {
     path: String,
@@ -46,7 +46,7 @@ struct Known {
     gone: Option<Instant>,
 }
 
-/// The files of a capture.
+/// Writes the files of a capture.
 #[derive(Debug)]
 pub(super) struct Output {
     options: OutputOptions,
@@ -55,7 +55,7 @@ pub(super) struct Output {
     path: PathBuf,
     files: Vec<PathBuf>,
     file_begun: Instant,
-    /// Numbers of processes in this file, and the files that its requests are of.
+    /// Numbers of the processes in this file, and the files that its requests belong to.
     processes: HashMap<[u8; COMM_BYTES], u32>,
     asked: HashSet<FileId>,
     paths: HashMap<FileId, Known>,
@@ -97,7 +97,7 @@ impl Output {
         })
     }
 
-    /// Files written, in their order.
+    /// The files written so far, in order.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
@@ -114,7 +114,7 @@ impl Output {
             let Captured { request, file_system, generation } = captured;
             let file = FileId { file_system, inode: request.inode, generation };
             if self.asked.len() < PATHS_MAX && self.asked.insert(file) {
-                // Some file systems tell no generation by name.
+                // Some file systems report no generation with a name.
                 let without = FileId { generation: 0, ..file };
                 if !self.tell(file) && self.asked.insert(without) {
                     self.tell(without);
@@ -124,7 +124,7 @@ impl Output {
         self.pending.push(captured);
     }
 
-    /// Names a file in this file; whether its name is known.
+    /// Writes the name of a file; returns whether it is known.
     fn tell(&mut self, file: FileId) -> bool {
         let Some(known) = self.paths.get(&file) else { return false };
         let FileId { file_system, inode, generation } = file;
@@ -133,7 +133,7 @@ impl Output {
         true
     }
 
-    /// A file has this path; `level`: for which a table of RocksDB was written. Written where a request is of it.
+    /// Sets the path of a file, and the level of RocksDB's table in it, if it is one. It is written if a request belongs to the file.
     pub fn add_path(&mut self, file: FileId, path: String, level: Option<u8>) {
         if let Some(known) = self.paths.get_mut(&file) {
             known.gone = None;
@@ -150,7 +150,7 @@ impl Output {
         }
     }
 
-    /// A file is no more.
+    /// Notes that a file was deleted.
     pub fn gone(&mut self, file: FileId) {
         let now = Instant::now();
         if let Some(known) = self.paths.get_mut(&file) {
@@ -158,7 +158,7 @@ impl Output {
             self.gone.push_back((now, file));
         }
         while let Some((at, file)) = self.gone.front().filter(|(at, _)| at.elapsed() > GONE_FOR) {
-            // It may have come back.
+            // The file may have come back.
             if self.paths.get(file).is_some_and(|known| known.gone == Some(*at)) {
                 self.paths.remove(file);
                 self.asked.remove(file);
@@ -167,7 +167,7 @@ impl Output {
         }
     }
 
-    /// Writes what is due, and begins a new file where that is due.
+    /// Writes a segment if it is due, and begins a new file if that is due.
     pub fn turn(&mut self, dropped: u64) -> Result<(), CaptureError> {
         if self.pending.len() < SEGMENT_RECORDS && self.written.elapsed() < SEGMENT_AGE {
             return Ok(());
@@ -214,7 +214,7 @@ fn end(writer: SegmentWriter<File>, path: &Path, dropped: u64) -> Result<(), Cap
     ended.map_err(|source| CaptureError::Write { path: path.to_owned(), source })
 }
 
-/// The name of a process without the zeros that fill it.
+/// The name of a process without its padding.
 #[must_use]
 pub fn process_name(comm: &[u8; COMM_BYTES]) -> String {
     let len = comm.iter().position(|&byte| byte == 0).unwrap_or(COMM_BYTES);

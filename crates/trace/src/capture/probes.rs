@@ -1,4 +1,4 @@
-//! The probes in the kernel: loading, attaching, reading their ring, and what they cost.
+//! The probes in the kernel: loading, attaching, reading their ring, and their cost.
 
 use super::error::CaptureError;
 use super::event::Event;
@@ -9,29 +9,29 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-/// Most disks watched at once (`DISKS_MAX` of the probes).
+/// Most disks that are watched at once (`DISKS_MAX` in the probes).
 pub const DISKS_MAX: usize = 8;
 
-/// Bytes of the ring of issues of writes: some 20,000 of them.
+/// Length of the ring for issues of writes in bytes: about 20,000 of them.
 const WRITES_RING_BYTES: u32 = 2 << 20;
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/capture.bpf.o");
 
-/// Programs for devices with blk-mq but for the one of issues, and the tracepoints they are attached to.
+/// Programs for devices with blk-mq, except the one for issues, and their tracepoints.
 const REQUEST_PROBES: [(&str, &str); 3] = [
     ("request_complete", "block_rq_complete"),
     ("request_requeue", "block_rq_requeue"),
     ("request_insert", "block_rq_insert"),
 ];
 const REQUEST_ISSUE: [(&str, &str); 1] = [("request_issue", "block_rq_issue")];
-/// Programs for devices without.
+/// Programs for devices without blk-mq.
 const BIO_PROBES: [(&str, &str); 1] = [("bio_complete", "block_bio_complete")];
 const BIO_ISSUE: [(&str, &str); 1] = [("bio_queue", "block_bio_queue")];
-/// Program that follows processes.
+/// Program that follows child processes.
 const PROCESS_PROBES: [(&str, &str); 1] = [("process_fork", "sched_process_fork")];
 
-/// Functions of the kernel whose addresses tell what a bio is for, and the probes' names of them.
+/// Kernel functions whose addresses show what a bio is for, and the probes' names for them.
 const FUNCTIONS: [(&str, &str); 5] = [
     ("iomap_dio_bio_end_io", "iomap_dio_end"),
     ("blkdev_bio_end_io", "blkdev_end"),
@@ -45,30 +45,30 @@ const FUNCTIONS: [(&str, &str); 5] = [
 pub struct Watch {
     /// Device numbers of the disks, `major << 20 | minor`.
     pub disks: Vec<u64>,
-    /// Whether one of them has blk-mq.
+    /// Whether a disk has blk-mq.
     pub has_request_based: bool,
-    /// Whether one of them has not.
+    /// Whether a disk has no blk-mq.
     pub has_bio_based: bool,
-    /// Processes to follow, with their children; none: all.
+    /// Processes to follow, with their children; empty for all.
     pub processes: Vec<u32>,
-    /// Issues of writes alone, for who asks what they are: the ring is small then, and read before each request.
+    /// Report only issues of writes, as live evidence: the ring is small then, and read before each request.
     pub writes_only: bool,
-    /// Whether the kernel is to measure what the probes cost, which itself costs some 30 ns a run.
+    /// Whether the kernel measures the cost of the probes, which itself costs about 30 ns per run.
     pub measure_cost: bool,
 }
 
 /// What the probes cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCost {
-    /// How often they ran.
+    /// Number of runs.
     pub runs: u64,
-    /// For how long in all, in nanoseconds; 0 where it was not measured.
+    /// Total time in nanoseconds; 0 if it was not measured.
     pub time_ns: u64,
-    /// How often one was left out because it was running on that CPU already (an interrupt): events that are missing.
+    /// How often a probe was skipped because it was already running on that CPU (an interrupt): these events are missing.
     pub missed: u64,
 }
 
-/// Probes in the kernel; they are gone when this is dropped, or this process.
+/// Probes in the kernel; they are removed when this is dropped, or the process ends.
 pub struct Probes {
     ring: RingBuf<MapData>,
     lost: Array<MapData, u64>,
@@ -79,10 +79,10 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads and attaches them. `before_issues` is called when completions are seen already, and issues are not yet.
+    /// Loads and attaches the probes. `before_issues` is called when completions are already seen and issues are not.
     ///
     /// # Errors
-    /// Where the kernel lacks or forbids what they need.
+    /// The kernel lacks or forbids something that the probes need.
     pub fn attach(watch: &Watch, before_issues: impl FnOnce()) -> Result<Self, CaptureError> {
         if watch.disks.len() > DISKS_MAX {
             return Err(CaptureError::TooManyDisks { count: watch.disks.len(), max: DISKS_MAX });
@@ -139,7 +139,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Drains the events that are in the ring, at most `limit`; how many there were.
+    /// Reads the events in the ring, at most `limit`; returns their number.
     pub fn read(&mut self, limit: usize, mut each: impl FnMut(&Event)) -> usize {
         for count in 0..limit {
             let Some(item) = self.ring.next() else { return count };
@@ -150,20 +150,20 @@ impl Probes {
         limit
     }
 
-    /// Events that found no place in the ring: requests that are missing, and completions.
+    /// Number of events that had no room in the ring: lost requests, and lost completions.
     #[must_use]
     pub fn lost(&self) -> (u64, u64) {
         let of = |kind| self.lost.get(&kind, 0).unwrap_or_default();
         (of(1), of(2) + of(3))
     }
 
-    /// What they cost up to now.
+    /// The cost of the probes so far.
     #[must_use]
     pub fn cost(&self) -> ProbeCost {
         let mut sum = ProbeCost::default();
         for (_, program) in self.ebpf.programs().filter(|(name, _)| self.attached.contains(name)) {
             let Ok(fd) = program.fd() else { continue };
-            // The kernel tells what is not in its binary interface of all versions here (Documentation/bpf, fdinfo).
+            // Some fields are only available as text in fdinfo in all kernel versions supported here (Documentation/bpf).
             let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
             let text = fs::read_to_string(path).unwrap_or_default();
             let field = |name: &str| -> u64 {
@@ -176,11 +176,11 @@ impl Probes {
         sum
     }
 
-    /// Takes the probes out of the kernel; what is in the ring can still be read.
+    /// Removes the probes from the kernel; events in the ring can still be read.
     pub fn detach(&mut self) {
         for name in self.attached.drain(..) {
             if let Some(Ok(program)) = self.ebpf.program_mut(name).map(<&mut BtfTracePoint>::try_from) {
-                // Where it was not loaded there is nothing to take out.
+                // A program that was not loaded needs no removal.
                 let _ = program.unload();
             }
         }
@@ -211,7 +211,7 @@ fn load(watch: &Watch, btf: &Btf) -> Result<Ebpf, CaptureError> {
     loader.load(OBJECT).map_err(|error| forbidden().unwrap_or_else(|| CaptureError::Load(Box::new(error))))
 }
 
-/// Addresses of [`FUNCTIONS`]; 0 where a kernel has none of that name, or hides them (`kernel.kptr_restrict`).
+/// Addresses of [`FUNCTIONS`]; 0 for a function that the kernel does not have, or whose address it hides (`kernel.kptr_restrict`).
 fn addresses() -> [u64; FUNCTIONS.len()] {
     let mut found = [0; FUNCTIONS.len()];
     let text = fs::read("/proc/kallsyms").unwrap_or_default();
@@ -230,7 +230,7 @@ fn refused(probe: &'static str, source: ProgramError) -> CaptureError {
     forbidden().unwrap_or_else(|| CaptureError::Refused { probe, source: Box::new(source) })
 }
 
-/// What forbids probes to this process in general; `None` where nothing does that we know of.
+/// What forbids probes to this process in general; `None` if nothing known does.
 fn forbidden() -> Option<CaptureError> {
     let lockdown = fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default();
     let mode = lockdown.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("none", |(mode, _)| mode);
@@ -240,8 +240,7 @@ fn forbidden() -> Option<CaptureError> {
     (!may_load()).then_some(CaptureError::NotPermitted)
 }
 
-/// Whether this process has the capabilities that probes take (include/uapi/linux/capability.h: 21 SYS_ADMIN, 38 PERFMON,
-/// 39 BPF).
+/// Whether this process has the capabilities that probes need (include/uapi/linux/capability.h: 21 SYS_ADMIN, 38 PERFMON, 39 BPF).
 fn may_load() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

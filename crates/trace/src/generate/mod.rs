@@ -115,7 +115,7 @@ fn largest(fits: impl Fn(f64) -> bool, least: f64, most: f64) -> f64 {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

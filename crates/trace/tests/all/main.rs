@@ -1,7 +1,7 @@
 //! Formats, exports and generators: one program, so that what its tests share is built once. The test `files`, which takes root, is
 //! another.
 
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 mod export;

@@ -27,12 +27,12 @@ fn write(at: u64, offset: u64, len: u64) -> Request {
     Request::new(at, Op::Write, offset, len)
 }
 
-/// Bytes of all operations whose bytes are moved.
+/// Bytes of all operations in `ops`.
 fn moved(report: &Report, ops: &[&str]) -> u64 {
     report.operations.iter().filter(|operation| ops.contains(&operation.op)).map(|operation| operation.bytes).sum()
 }
 
-/// Sums over slices, regions and cells are the totals of the trace.
+/// Checks that sums over slices, regions and cells are the totals of the trace.
 fn sums_are_totals(report: &Report) {
     let found = &report.over_time;
     let (read, written) = (moved(report, &["read", "access"]), moved(report, &["write"]));
@@ -53,7 +53,7 @@ fn sums_are_totals(report: &Report) {
 
 #[test]
 fn a_hot_spot_that_moves_is_where_it_was_when_it_was_there() {
-    // For 16 ms each it writes 1 MiB of 64 MiB over and over; one read of each end says how large the disk is.
+    // Writes 1 MiB of 64 MiB again and again for 16 ms, then the next; reads of both ends show how large the disk is.
     let mut requests = vec![Request::new(0, Op::Read, 0, BLOCK), Request::new(0, Op::Read, 64 * MIB - BLOCK, BLOCK)];
     for at in 0..64 * 256_u64 {
         requests.push(write(at << 16, at / 256 * MIB + at % 256 * BLOCK, BLOCK));
@@ -94,7 +94,7 @@ fn a_scan_is_new_at_first_and_known_when_it_comes_again() {
 
 #[test]
 fn two_phases_have_their_own_working_sets() {
-    // 1,000 blocks at random and then 10; one write in three is a read.
+    // First among 1,000 random blocks and then among 10; one access in three is a read.
     let mut state = 1_u64;
     let requests: Vec<Request> = (0..60_000_u64)
         .map(|at| {
@@ -122,11 +122,11 @@ fn hostile_traces_have_slices_and_regions_too() {
     let one = over_time(&[write(u64::MAX, 12_345, 1)]);
     assert_eq!((one.slices.len(), one.slices[0].writes.blocks, one.slices[0].begin), (1, Some(1), 0));
     assert_eq!(only_map(&one).cells, [(0, 0, 0, 1)]);
-    // Flushes and discards move nothing.
+    // Flushes and discards transfer no data.
     let empty = over_time(&[Request::new(5, Op::Flush, 0, 0), Request::new(9, Op::Discard, 0, MIB)]);
     assert_eq!((empty.slices.len(), empty.volumes), (5, Some(Vec::new())));
     assert!(empty.slices.iter().all(|slice| slice.all.blocks == Some(0)));
-    // From one end of time to the other, and of the disk; what lies beyond is left out of all figures.
+    // From one end of time and of the disk to the other; a request beyond them is left out of all figures.
     let end = BLOCK << 44;
     let requests = [
         write(0, 0, BLOCK),
@@ -142,7 +142,7 @@ fn hostile_traces_have_slices_and_regions_too() {
     let found = &report.over_time;
     assert_eq!((found.slice_ns, found.slices.len(), found.slices[63].requests), (Some(1 << 58), 64, 1));
     assert_eq!(only_map(found).cells, [(0, 0, 0, BLOCK), (63, 63, 0, BLOCK)]);
-    // Times of 0, and such as go back.
+    // All times are 0; then times go back.
     let still = over_time(&[write(0, 0, BLOCK), write(0, 0, BLOCK), write(0, BLOCK, BLOCK)]);
     assert_eq!((still.slices.len(), still.slices[0].writes.blocks, still.slices[0].requests), (1, Some(2), 3));
     let back = [write(1000, 0, BLOCK), write(10, 0, BLOCK), write(0, BLOCK, BLOCK), write(1003, 0, BLOCK)];
@@ -191,7 +191,7 @@ fn a_sample_estimates_blocks_and_says_where_it_knows_none() {
             write(at * 1000, (state >> 33) % 100_000 * BLOCK, BLOCK)
         })
         .collect();
-    // Long after: one block that is not followed.
+    // Much later: one block that is not followed.
     requests.push(Request::new(2_000_000_000, Op::Read, 200_001 * BLOCK, BLOCK));
     let exact = analysed(&Options::default(), true, &requests).over_time;
     let report = analysed(&Options { sample_halvings: 3, ..Options::default() }, true, &requests);
@@ -211,7 +211,7 @@ fn a_sample_estimates_blocks_and_says_where_it_knows_none() {
 }
 
 proptest! {
-    /// Slices against sets of blocks, and sums against totals.
+    /// Slices compared with sets of blocks, and sums with totals.
     #[test]
     fn slices_are_those_of_sets(
         steps in proptest::collection::vec((0_u8..10, 0_u64..1 << 20, 0_u64..30_000, 0_u32..14, 0_u32..20), 1..200),
@@ -222,7 +222,7 @@ proptest! {
             .map(|&(what, offset, len, gap, volume)| {
                 now += (1_u64 << gap) - 1;
                 let op = match what { 0..4 => Op::Write, 4..7 => Op::Read, 7 => Op::Access, 8 => Op::Flush, _ => Op::WriteZeroes };
-                // Zero-filling beside all data: what it forgets is tested elsewhere.
+                // Zeroes are written beside all data: their effect on blocks is tested elsewhere.
                 let offset = if op == Op::WriteZeroes { 1 << 40 } else { offset };
                 let len = if op == Op::Flush { 0 } else { len };
                 Request { volume, ..Request::new(now, op, offset, len) }

@@ -1,78 +1,76 @@
-//! What tiers of each size buy.
+//! The effect of a fast tier of each size.
 
 use serde::Serialize;
 
-/// A row that is pinned, and what it takes.
+/// A row that may be pinned, and the space that it takes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pinned {
     /// Its name.
     pub name: String,
-    /// Most bytes that it occupied.
+    /// Most bytes that it occupied at any time.
     pub occupancy_bytes: u64,
-    /// Bytes written over them.
+    /// Bytes written, relative to `occupancy_bytes`.
     pub beta: f64,
 }
 
 /// A way to use a fast tier of some size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
-    /// How many rows of [`Sizes::order`] are pinned.
+    /// Number of rows of [`Sizes::order`] that are pinned.
     pub pinned: usize,
-    /// Share of the other rows' blocks that are staged; writes of the others pass the fast tier by.
+    /// Share of the other rows' blocks that are staged; the others are written past the fast tier.
     pub staged: f64,
     /// Share of the written blocks that the capacity tier is spared.
     pub alpha: f64,
-    /// Share of the written blocks that the fast tier takes.
+    /// Share of the written blocks that are written to the fast tier.
     pub fast_share: f64,
 }
 
-/// A size of the fast tier, and what it buys.
+/// A size of the fast tier, and its effect.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sized {
-    /// Bytes of the fast tier.
+    /// Size of the fast tier in bytes.
     pub size_bytes: u64,
-    /// How many rows of [`Sizes::order`] are pinned.
+    /// Number of rows of [`Sizes::order`] that are pinned.
     pub pinned: usize,
     /// Share of the written blocks that the capacity tier is spared.
     pub alpha: f64,
-    /// Half of the 95 % interval of alpha, from 20 parts of the trace and what the sample may be off by; `None` where they are
-    /// too few.
+    /// Half of the 95 % interval of alpha, from 20 parts of the trace and the sample's error; `None` if there are too few writes for that.
     pub alpha_error: Option<f64>,
-    /// What of it is the sample's: how far alpha of all blocks of this very trace may be. `None` where all were followed.
+    /// The part of `alpha_error` that comes from the sample. `None` if all blocks were followed.
     pub sample_error: Option<f64>,
-    /// Of alpha, what pinned rows give.
+    /// The part of alpha that comes from pinned rows.
     pub alpha_pinned: f64,
-    /// Share of the written blocks that the fast tier takes: what is pinned, and where there is room for it what is staged.
+    /// Share of the written blocks that are written to the fast tier: pinned ones, and staged ones if there is room.
     pub fast_share: f64,
-    /// Share of the written blocks that are written over, or discarded, before the capacity tier has seen them. Data that
-    /// is pinned and still there does not count as it does in alpha, so the size at which all of the trace fits is no step.
+    /// Share of the written blocks that are overwritten or discarded before they reach the capacity tier. Unlike in alpha, pinned data that
+    /// is still there does not count, so there is no step at the size at which the whole trace fits.
     pub rewrites: f64,
-    /// What else can be done with it: fewer rows pinned, and a share of what is staged passing by.
+    /// Other ways to use this size: fewer pinned rows, and staging only a share.
     #[serde(skip)]
     pub ways: Vec<Way>,
 }
 
-/// The outcome.
+/// The result of a sizing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sizes {
-    /// Rows in the order in which they are pinned.
+    /// Rows in the order in which they would be pinned.
     pub order: Vec<Pinned>,
-    /// Rows that go past the fast tier.
+    /// Rows that are written past the fast tier.
     pub bypassed: Vec<Pinned>,
-    /// By size.
+    /// The sizes, ascending.
     pub sizes: Vec<Sized>,
-    /// Where more space begins to buy little: the point of [`Sized::rewrites`] farthest above the line from the first to the
-    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all rows take.
+    /// Index of the size from which more space gains little: the point of [`Sized::rewrites`] farthest above the line from the first to the
+    /// last point, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last point is at four times `rows_bytes`.
     pub knee: Option<usize>,
-    /// Share of the written blocks that are written over or discarded at all: what no size goes beyond.
+    /// Share of the written blocks that are overwritten or discarded at all: the limit for any size.
     pub rewrites_max: f64,
-    /// Bytes accessed at least once (where nothing was discarded): the analysis' own.
+    /// Bytes accessed at least once (if nothing was discarded), from the analysis.
     pub footprint_bytes: u64,
-    /// Most bytes written and not discarded at a time, the analysis' own: in so many all that is written fits.
+    /// Most bytes written and not discarded at any time, from the analysis: in a tier of this size all written data fits.
     pub written_footprint_bytes: u64,
-    /// What the rows occupied at most, each at its own time, together: what they take where all are pinned. No size beyond buys
-    /// anything.
+    /// Sum of the most bytes of each row, each at its own time: the space for pinning all rows. A larger size gains nothing.
     pub rows_bytes: u64,
-    /// One block in so many was followed.
+    /// One block in this number was followed.
     pub one_block_in: u64,
 }

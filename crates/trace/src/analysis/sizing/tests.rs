@@ -1,4 +1,4 @@
-// Here a panic is the finding.
+// In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use super::super::{Analysis, By, sampling};
@@ -18,7 +18,7 @@ fn sized_past(requests: &[Request], more_bytes: &[u64], past: &[String]) -> (Rep
     sized_by(requests, more_bytes, &Options { bypassed: past.to_vec(), ..options() })
 }
 
-/// By two passes over the trace, and by what the first one keeps.
+/// Sizes a trace by two passes over it, and by what the first pass keeps.
 fn sized_by(requests: &[Request], more_bytes: &[u64], options: &Options) -> (Report, Sizes) {
     let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
     let mut analysis = Analysis::keeping_writes(options);
@@ -35,7 +35,7 @@ fn sized_by(requests: &[Request], more_bytes: &[u64], options: &Options) -> (Rep
     (report, sizes)
 }
 
-/// Requests of several classes each, reads that make data hot, and a sample that becomes smaller on the way.
+/// Requests of several classes each, reads that make data hot, and a sample that becomes smaller meanwhile.
 #[test]
 fn what_the_first_pass_keeps_is_as_good_as_the_trace() {
     let requests: Vec<Request> = (0..30_000_u64)
@@ -61,7 +61,7 @@ fn what_the_first_pass_keeps_is_as_good_as_the_trace() {
             sizes.one_block_in
         );
     }
-    // More than may be kept.
+    // More writes than may be kept.
     let mut analysis = Analysis::keeping_writes(&Options { memory_bytes: 1 << 20, ..options() });
     analysis.add(&requests, &Names::default(), Knows::default());
     assert!(analysis.take_writes().is_none());
@@ -71,7 +71,7 @@ fn name(lifetime: Lifetime) -> String {
     format!("lifetime {}", lifetime.name())
 }
 
-/// Blocks that a tier with so many pinned rows keeps, by a list of what is staged in the space that is left.
+/// Blocks that a tier with `pinned` pinned rows absorbs, by a list of the blocks staged in the rest.
 fn plain(requests: &[Request], order: &[Pinned], past: &[String], pinned: usize, left_blocks: u64) -> u64 {
     let (mut list, mut kept) = (Vec::<u64>::new(), 0);
     for request in requests {
@@ -114,7 +114,7 @@ proptest! {
                 1 => Request::new(at as u64, Op::Discard, block * BLOCK_BYTES + 1, blocks << 30),
                 what => {
                     let lifetime = Lifetime::ALL[2 + usize::from(what % 3)];
-                    // Rows have places that they like.
+                    // Each row prefers some places.
                     let block = block / (1 + u64::from(what % 3) * 3);
                     Request { lifetime, ..Request::new(at as u64, Op::Write, block * BLOCK_BYTES + 512, blocks * BLOCK_BYTES - 512) }
                 }
@@ -184,7 +184,7 @@ fn regression_sizes_asked_for_do_not_move_the_knee() {
     let at = |sizes: &Sizes| sizes.sizes[sizes.knee.unwrap()].size_bytes;
     assert_eq!(at(&plain), at(&asked));
     assert_eq!(asked.sizes.len(), plain.sizes.len() + 3);
-    // The hot blocks and what comes between two writes of one of them.
+    // The hot blocks, and what is written between two writes of one of them.
     let hot = 512 * BLOCK_BYTES;
     assert!((hot..hot * 2).contains(&at(&plain)), "{}", at(&plain));
 }
@@ -200,7 +200,7 @@ fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
     assert!(sizing.slots.addresses().all(|key| sample.has(key)));
 }
 
-/// The hottest blocks are in the sample or not, and its own error could not tell.
+/// The sample has the hottest blocks or not, and its own error could not show that.
 #[test]
 fn regression_the_error_of_a_sample_holds_where_few_blocks_are_written_most() {
     let (mut held, mut all) = (0, 0);
@@ -229,7 +229,7 @@ fn regression_the_error_of_a_sample_holds_where_few_blocks_are_written_most() {
             all += 1;
         }
     }
-    // Those of neighbouring sizes are off together.
+    // Errors of neighbouring sizes are correlated.
     assert!(held * 10 >= all * 9, "{held} of {all}");
 }
 
@@ -255,11 +255,11 @@ fn an_interval_is_that_of_batch_means() {
     assert!((half_interval(&batches) - 0.240_08).abs() < 1e-4, "{}", half_interval(&batches));
     let (_, found) = sized(&two_parts(), &[600 * BLOCK_BYTES]);
     let size = found.sizes.iter().find(|size| size.size_bytes == 600 * BLOCK_BYTES).unwrap();
-    // The load is the same throughout.
+    // The load does not change.
     assert!(size.alpha_error.unwrap() < 0.05, "{size:?}");
 }
 
-/// Hot data that is written over in turn, beside as much that is written once.
+/// Hot data that is overwritten in turn, beside as much data that is written once.
 fn hot_beside_write_once(hot_bytes: u64, writes: u64) -> Vec<Request> {
     let hot = hot_bytes / BLOCK_BYTES;
     (0..writes)
@@ -272,21 +272,21 @@ fn hot_beside_write_once(hot_bytes: u64, writes: u64) -> Vec<Request> {
 
 #[test]
 fn regression_hot_data_beside_what_is_written_once_has_a_knee() {
-    // 16 MiB five times over: a block's next write comes after 16 MiB of hot and as much of other data.
+    // 16 MiB written five times: between two writes of a block lie 16 MiB of hot data and as much other data.
     let (_, found) = sized(&hot_beside_write_once(16 << 20, 5 * 8192), &[]);
     let knee = &found.sizes[found.knee.unwrap()];
     assert!((32 << 20..40 << 20).contains(&knee.size_bytes), "{}", knee.size_bytes);
-    // Of ten writes five are hot, and of five of these the first is none over another.
+    // Half of the writes are hot, and one of five of these overwrites nothing.
     assert!((knee.rewrites - 0.4).abs() < 0.01, "{knee:?}");
     assert!((found.rewrites_max - 0.4).abs() < 0.01, "{}", found.rewrites_max);
-    // All fits at the end, and is pinned: that is no rewrite.
+    // At the end everything fits and is pinned, which is no rewrite.
     let last = found.sizes.last().unwrap();
     assert_eq!((last.alpha, last.rewrites), (1.0, knee.rewrites));
 }
 
 #[test]
 fn regression_a_curve_that_bends_upwards_has_its_knee_where_it_ends() {
-    // A recording of pgbench: little of it at small sizes, most from 256 MiB on, at which next to all fits. Here 1/16 of that.
+    // A recording of pgbench: small sizes absorb little, and most is absorbed from 256 MiB on, at which nearly all fits. Here 1/16 of that.
     let (small, large) = (1 << 8, 12 << 8);
     let requests: Vec<Request> = (0..40_000_u64)
         .map(|at| {
@@ -301,13 +301,13 @@ fn regression_a_curve_that_bends_upwards_has_its_knee_where_it_ends() {
     assert!((footprint / 2..footprint * 5 / 4).contains(&knee.size_bytes), "{} of {footprint}", knee.size_bytes);
 }
 
-/// It was the sum of what rows occupied at most, at different times: more than there ever was, under the name that an analysis has for
-/// what is touched.
+/// The footprint was the sum of the rows' maxima at different times: more than there ever was, under a name that the analysis uses for what
+/// is touched.
 #[test]
 fn regression_a_footprint_is_that_of_the_analysis() {
     let of =
         |volume: u32, op: Op, at: u64| Request { volume, ..Request::new(at, op, at % 1024 * BLOCK_BYTES, BLOCK_BYTES) };
-    // One row is gone before the other comes, which is read beside.
+    // One row is discarded before the other one, whose data is also read, begins.
     let mut requests: Vec<Request> = (0..1024).map(|at| of(0, Op::Write, at)).collect();
     requests.extend((1024..2048).map(|at| of(0, Op::Discard, at)));
     requests.extend((2048..3072).map(|at| of(1, Op::Write, at)));
@@ -339,7 +339,7 @@ fn what_is_written_once_has_no_knee_and_little_data_has_a_table() {
 
 #[test]
 fn a_share_that_passes_by_leaves_room_for_the_rest() {
-    // Half of the blocks staged in half of the space are kept as all of them are in all of it.
+    // Half of the blocks staged in half of the space are absorbed as well as all blocks in all of the space.
     let (_, found) = sized(&hot_beside_write_once(16 << 20, 5 * 8192), &[18 << 20]);
     let size = found.sizes.iter().find(|size| size.size_bytes == 18 << 20).unwrap();
     let way = |staged: f64| size.ways.iter().find(|way| way.pinned == 0 && way.staged == staged).unwrap();
@@ -348,7 +348,7 @@ fn a_share_that_passes_by_leaves_room_for_the_rest() {
     assert_eq!((way(0.5).fast_share, way(0.0).fast_share, way(0.0).alpha), (0.5, 0.0, 0.0));
 }
 
-/// Each count of pinned rows had an equal part of the memory, as if each followed blocks of its own.
+/// Each count of pinned rows got an equal part of the memory, as if each followed its own blocks.
 #[test]
 fn regression_a_sizing_is_exact_as_long_as_its_blocks_fit() {
     let lifetimes = [Lifetime::Short, Lifetime::Long, Lifetime::Extreme];

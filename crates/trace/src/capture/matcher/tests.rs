@@ -61,7 +61,7 @@ fn a_request_is_its_issue_and_its_completion() {
     assert_eq!(out, [expected]);
 }
 
-/// On a busy device hundreds of requests had been seen before the begin: they came with a time and a latency of 0.
+/// On a busy device hundreds of requests had been seen before the beginning: they got a time and a latency of 0.
 #[test]
 fn what_was_issued_before_the_begin_counts_for_depths_alone() {
     let mut matcher = matcher(Filter::default());
@@ -83,7 +83,7 @@ fn what_was_issued_before_the_begin_counts_for_depths_alone() {
     assert_eq!((matcher.counts().requests, matcher.counts().lost_completions, matcher.in_flight(0)), (2, 0, 0));
 }
 
-/// Its first issue lay before the begin, and a requeued request is one from its first issue.
+/// The first issue was before the beginning, and a requeued request counts from its first issue.
 #[test]
 fn what_was_issued_before_the_begin_and_given_back_is_left_out() {
     let mut matcher = matcher(Filter::default());
@@ -156,8 +156,8 @@ fn a_lost_completion_is_seen_when_the_request_is_used_again() {
     assert_eq!(matcher.counts().lost_completions, 1);
 }
 
-/// The kernel left out the program for one completion in some 300,000; the depths of the 30 to 130 requests until its address
-/// was used again were one too high (`depth 2` of a process that has one request at a time).
+/// The kernel skipped the program for one completion in about 300,000. The depths of the next 30 to 130 requests, until the address was
+/// reused, were too high by one (`depth 2` of a process that has one request at a time).
 #[test]
 fn a_lost_completion_does_not_count_in_the_depths_of_those_behind() {
     let mut matcher = matcher(Filter::default());
@@ -194,17 +194,17 @@ fn what_an_idle_disk_seems_to_owe_has_completed() {
     assert_eq!(matcher.counts().lost_completions, 2);
     matcher.take(&Event::Issue(issue(1, 1300 + HOLD_NS)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 2), "used again: counted once");
-    // Used again at once, before it is handed out.
+    // Reused at once, before it is passed on.
     matcher.drain(2000 + HOLD_NS * 3, &mut out);
     assert_eq!(matcher.was_idle(0, 2000 + HOLD_NS * 2), [1]);
     matcher.take(&Event::Issue(issue(1, 3000 + HOLD_NS * 3)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
-    // One that was late after all.
+    // A completion that was only late.
     matcher.take(&Event::Complete(complete(2, 3100 + HOLD_NS * 3)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
 }
 
-/// What was given back is not in flight for the kernel; it is again when it goes to the disk after the look.
+/// A returned request is not in flight for the kernel, but is again if it goes to the disk after the look.
 #[test]
 fn what_went_to_the_disk_again_after_it_was_idle_is_in_flight() {
     let mut matcher = matcher(Filter::default());
@@ -222,16 +222,16 @@ fn lost_completions_are_a_matter_of_their_disk_and_of_those_issued_meanwhile() {
     let mut matcher = Matcher::new(1000, vec![range(), Range { disk: 1, ..range() }], vec![0, 0], Filter::default());
     let on = |disk, key, time_ns| Event::Issue(Issue { disk, ..issue(key, time_ns) });
     let end = |disk, key, time_ns| Event::Complete(Complete { disk, ..complete(key, time_ns) });
-    // Of 1 and 2 on the first disk nobody tells; 1 shows first.
+    // The completions of 1 and 2 on the first disk are missing; 1 is detected first.
     for event in [on(0, 1, 1100), on(0, 2, 1110), on(1, 3, 1120), on(0, 4, 1130), on(1, 5, 1140), on(0, 1, 1150)] {
         matcher.take(&event);
     }
-    // Behind the one that shows it, before the depths are corrected.
+    // Issued after the request that reveals it, before the depths are corrected.
     matcher.take(&on(0, 6, 1160));
     for event in [end(1, 3, 1200), end(0, 4, 1200), end(1, 5, 1200), end(0, 6, 1200), on(0, 2, 1210)] {
         matcher.take(&event);
     }
-    // The last of all: nothing is behind it.
+    // The last request: nothing follows it.
     matcher.take(&on(0, 2, 1220));
     matcher.take(&on(0, 7, 1230));
     for event in [end(0, 1, 1300), end(0, 2, 1300), end(0, 7, 1300)] {
@@ -296,8 +296,8 @@ fn filters_keep_depths_and_leave_out_requests() {
 }
 
 proptest! {
-    /// Against a list of what is open: each request that is issued comes out once, in order, with the depth that the list
-    /// has, whatever the order of completions and requeues. One whose completion is lost counts only for itself.
+    /// Compared with a list of open requests: each issued request comes out once, in order, with the list's depth, for any order of
+    /// completions and requeues. A request whose completion is lost only counts for itself.
     #[test]
     fn every_request_comes_out_once(steps in prop::collection::vec((0u64..12, 0u8..9), 1..300)) {
         let mut matcher = matcher(Filter::default());
@@ -305,7 +305,7 @@ proptest! {
         let mut expected = Vec::new();
         let mut out = Vec::new();
         let mut now = 1100;
-        // Where the request with this key stands among those expected; those whose completion no event has reported.
+        // Index of the request with this key among the expected ones; requests without a completion event.
         let mut place = std::collections::BTreeMap::new();
         let (mut unheard, mut lost) = (std::collections::BTreeSet::new(), 0);
         for (key, step) in steps {
