@@ -1,4 +1,4 @@
-//! What can go wrong with a trace.
+//! Errors of traces.
 
 use std::path::PathBuf;
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub enum TraceError {
     /// Reading failed.
     #[error("reading the trace failed at byte {offset_bytes} of its content")]
     Read {
-        /// Where, in the (unpacked) bytes of the trace.
+        /// Byte in the (unpacked) trace.
         offset_bytes: u64,
         /// Why.
         #[source]
@@ -40,25 +40,25 @@ pub enum TraceError {
         #[source]
         source: std::io::Error,
     },
-    /// None of the formats fits.
+    /// The file has none of the known formats.
     #[error("{path}: no known trace format ({why}); name one with --format")]
     UnknownFormat {
         /// The file.
         path: PathBuf,
-        /// What was seen.
+        /// What was found instead.
         why: String,
     },
-    /// The file is not what it should be.
+    /// The file does not have the expected format.
     #[error("not a {format} trace: {what} at byte {offset_bytes}")]
     Malformed {
         /// Name of the format.
         format: &'static str,
         /// What is wrong.
         what: String,
-        /// Where.
+        /// Byte at which it is wrong.
         offset_bytes: u64,
     },
-    /// The file is what it should be, and a part of it is not what was written.
+    /// The file has the right format, but a part of it is damaged.
     #[error(
         "this {format} trace is damaged: {what}, in what begins at byte {offset_bytes}; get it anew where it came from, or convert its source again"
     )]
@@ -67,17 +67,17 @@ pub enum TraceError {
         format: &'static str,
         /// What is wrong.
         what: String,
-        /// Where the damaged part begins.
+        /// Byte at which the damaged part begins.
         offset_bytes: u64,
     },
-    /// The file is what it should be, and written in a way that is not read here.
+    /// The file has the right format, but uses a feature that is not supported here.
     #[error("this {format} trace cannot be read: {what}, in what begins at byte {offset_bytes}; {advice}")]
     Unsupported {
         /// Name of the format.
         format: &'static str,
-        /// What it has.
+        /// The feature.
         what: String,
-        /// Where that begins.
+        /// Byte at which the part with it begins.
         offset_bytes: u64,
         /// What to do.
         advice: &'static str,

@@ -1,11 +1,10 @@
-//! Hashing of keys that come from outside, for tables that are asked for every request: fast, and seeded so that nobody can
-//! choose keys that collide.
+//! Hashes keys from outside, for tables that are used for every request: fast, and seeded so that nobody can choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Makes hashers of one seed.
+/// Makes hashers with one seed.
 #[derive(Clone)]
 pub(crate) struct Seed(u64);
 
@@ -66,7 +65,7 @@ mod tests {
         let seed = Seed::default();
         let hashes: HashSet<u64> = (0..100_000_u64).map(|key| seed.hash_one((key, 8_u32))).collect();
         assert!(hashes.len() > 99_990, "{}", hashes.len());
-        // The lowest bits choose the place.
+        // The lowest bits choose the entry.
         let low: HashSet<u64> = (0..4096_u64).map(|key| seed.hash_one(key * 512) & 0xfff).collect();
         assert!(low.len() > 2000, "{}", low.len());
         assert_ne!(seed.hash_one(1_u64), Seed::default().hash_one(1_u64));

@@ -1,7 +1,7 @@
-//! I/O traces: the formats they come in, and what they tell.
+//! I/O traces: their formats and their analysis.
 //!
-//! A trace is a stream of [`Request`]s in batches ([`Source`]), with names of volumes, processes and files beside them
-//! ([`Names`]). Readers never hold a whole trace; what they cannot read they count and locate ([`Faults`]).
+//! A trace is a stream of batches of [`Request`]s ([`Source`]), with names of volumes, processes and files beside them ([`Names`]). Readers
+//! never hold a whole trace; they count and locate what they cannot read ([`Faults`]).
 
 #![deny(unsafe_code)]
 

@@ -8,10 +8,10 @@ const NAMES_MAX: usize = 1 << 20;
 /// Most bytes of all names of one kind.
 const NAMES_BYTES_MAX: usize = 64 << 20;
 
-/// Names of one kind, each with a number. Number 0 is the empty name: not known.
+/// Names of one kind, each with a number. Number 0 is the empty name, which means unknown.
 #[derive(Clone, Debug)]
 pub struct NameTable {
-    /// Text and number share the bytes of a name, and so do copies of a table.
+    /// The text is shared by this list, the numbers, and copies of the table.
     names: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
     len_bytes: usize,
@@ -27,7 +27,7 @@ impl Default for NameTable {
 }
 
 impl NameTable {
-    /// The number of a name, which is given one where it is new. 0 where there are too many names.
+    /// The number of a name; a new name gets one. 0 if there are too many names.
     pub fn number(&mut self, name: &str) -> u32 {
         if let Some(&number) = self.numbers.get(name) {
             return number;
@@ -39,7 +39,7 @@ impl NameTable {
         self.push(name.into())
     }
 
-    /// The number of a name that is new.
+    /// Adds a new name; returns its number.
     fn push(&mut self, name: Arc<str>) -> u32 {
         self.len_bytes += name.len();
         let number = self.names.len() as u32;
@@ -48,24 +48,24 @@ impl NameTable {
         number
     }
 
-    /// The name of a number; empty where it is not known.
+    /// The name of a number; empty if it is not known.
     #[must_use]
     pub fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("", |name| name)
     }
 
-    /// All names by their numbers, number 0 first.
+    /// All names by number, beginning with number 0.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// Names there are, the empty one included.
+    /// Number of names, including the empty one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// How often a new name found no place.
+    /// How often there was no room for a new name.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
@@ -76,18 +76,18 @@ impl NameTable {
 #[derive(Clone, Debug, Default)]
 pub struct TableLevels {
     levels: HashMap<u32, u8>,
-    /// What has changed since it was last asked for, where it is.
+    /// Changes since they were last taken; `None` if they are not recorded.
     changes: Option<Vec<(u32, u8)>>,
 }
 
 impl TableLevels {
-    /// The level of a path's table, where something tells it.
+    /// The level of a path's table; `None` if it is not known.
     #[must_use]
     pub fn get(&self, path: u32) -> Option<u8> {
         self.levels.get(&path).copied()
     }
 
-    /// Notes the level of a path's table.
+    /// Sets the level of a path's table.
     pub fn set(&mut self, path: u32, level: u8) {
         let is_new = self.levels.insert(path, level) != Some(level);
         if let Some(changes) = self.changes.as_mut().filter(|_| is_new) {
@@ -95,7 +95,7 @@ impl TableLevels {
         }
     }
 
-    /// Paths whose levels are known.
+    /// Number of paths with a known level.
     #[must_use]
     pub fn count(&self) -> usize {
         self.levels.len()
@@ -105,13 +105,13 @@ impl TableLevels {
 /// The names of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Volumes: devices, disks, LUNs. A trace of one device may leave its name empty.
+    /// Volumes: devices, disks, LUNs. The name may be empty in a trace of one device.
     pub volumes: NameTable,
-    /// Processes, by name.
+    /// Names of processes.
     pub processes: NameTable,
     /// Paths of files.
     pub paths: NameTable,
-    /// Levels of RocksDB's tables; empty where nothing tells them.
+    /// Levels of RocksDB's tables; empty if nothing reports them.
     pub levels: TableLevels,
 }
 
@@ -125,14 +125,14 @@ impl Names {
     }
 }
 
-/// Names of one kind that are new.
+/// New names of one kind.
 #[derive(Debug, Default)]
 struct NewOfTable {
     names: Vec<Arc<str>>,
     refused: u64,
 }
 
-/// What is new in names, on its way to a copy of them.
+/// The changes of names, for a copy of them.
 #[derive(Debug, Default)]
 pub(crate) struct NewNames {
     tables: [NewOfTable; 3],
@@ -140,7 +140,7 @@ pub(crate) struct NewNames {
 }
 
 impl NewNames {
-    /// Adds them to the copy, which has all that was new before.
+    /// Adds the changes to the copy, which must have all earlier changes.
     pub fn add_to(&mut self, copy: &mut Names) {
         for (new, table) in self.tables.iter_mut().zip(copy.tables_mut()) {
             for name in new.names.drain(..) {
@@ -154,23 +154,23 @@ impl NewNames {
     }
 }
 
-/// Names of which there is a copy elsewhere that is kept up.
+/// Names with a copy elsewhere that is kept up to date.
 pub(crate) struct NamesWithCopy {
-    /// To be added to.
+    /// The names, which may be added to.
     pub names: Names,
-    /// How many of each kind the copy has.
+    /// Number of names of each kind that the copy has.
     copied: [usize; 3],
 }
 
 impl NamesWithCopy {
-    /// Those that the copy has.
+    /// Begins with the names of the copy.
     pub fn of(copy: &Names) -> Self {
         let mut names = copy.clone();
         names.levels.changes = Some(Vec::new());
         Self { copied: names.tables().map(NameTable::count), names }
     }
 
-    /// Moves what is new since the last time to where nothing is.
+    /// Moves the changes since the last call to `into`, which must be empty.
     pub fn take_new(&mut self, into: &mut NewNames) {
         for ((new, table), copied) in into.tables.iter_mut().zip(self.names.tables()).zip(&mut self.copied) {
             new.names.extend_from_slice(&table.names[*copied..]);

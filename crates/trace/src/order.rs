@@ -1,26 +1,26 @@
-//! Requests in the order of their times, as far as a part of the trace shows it.
+//! Sorts requests by their times, as far as a window of the trace allows, and corrects outliers.
 
 use crate::{BATCH_REQUESTS, Faults, Knows, Names, Request, Source, TraceError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A time so much ahead of the one before it is looked at: it may be a slip.
+/// A time this much after the previous one is examined, because it may be an outlier.
 const AHEAD_NS: u64 = 3600 * 1_000_000_000;
-/// Requests behind it by which it is judged.
+/// Number of later requests by which it is judged.
 const JUDGES: usize = 64;
-/// Fewest of them by which the first is judged.
+/// Fewest later requests by which the first one is judged.
 const FIRST_JUDGES_MIN: usize = 8;
-/// The last request is a slip where it lies farther ahead than this, and than so many times all before it.
+/// The last request is an outlier if it lies farther ahead than this, and than this many times the duration of all before it.
 const LAST_AHEAD: (u64, u64) = (24 * AHEAD_NS, 10);
-/// Requests among which are sorted.
+/// Number of requests among which is sorted.
 const WINDOW: usize = 1 << 16;
-/// Vectors of batches that are kept to be filled again.
+/// Most vectors that are kept for reuse.
 const SPARE_MAX: usize = 32;
 
-/// A source without times that lie far ahead of what follows them: one of them, a year ahead, would make a year of an hour.
+/// Corrects outliers of a source, times far ahead of what follows: a single time a year ahead would turn an hour into a year.
 ///
-/// A time is a slip where it is more than an hour after the one before it, and of the next 64 requests three of four are about
-/// where that one was. Such a request is taken to be issued with the one before it. The first is judged by those behind it alone, and the last by how long
-/// all before it took.
+/// A time is an outlier if it is more than an hour after the previous one, and three of four of the next 64 requests are near the previous
+/// one. Such a request gets the time of the previous one. The first request is judged only by those behind it, the last by the duration of
+/// all before it.
 pub struct Steady<S> {
     source: S,
     waiting: VecDeque<Request>,
@@ -28,19 +28,19 @@ pub struct Steady<S> {
     first_ns: u64,
     last_ns: Option<u64>,
     slips: u64,
-    /// How far the farthest was ahead.
+    /// How far ahead the farthest outlier was.
     farthest_ns: u64,
     is_over: bool,
 }
 
 impl<S: Source> Steady<S> {
-    /// Over a source.
+    /// Corrects the times of `source`.
     pub fn new(source: S) -> Self {
         let (waiting, batch) = (VecDeque::new(), Vec::new());
         Self { source, waiting, batch, first_ns: u64::MAX, last_ns: None, slips: 0, farthest_ns: 0, is_over: false }
     }
 
-    /// Hands out those at the front that are not far ahead of the one before each, as nearly all are, but for so many at the end.
+    /// Passes on the requests at the front that are not far ahead of the previous one, as nearly all are, except the last `kept`.
     fn take_steady(&mut self, kept: usize, into: &mut Vec<Request>) {
         let Some(mut last_ns) = self.last_ns else { return };
         let (front, _) = self.waiting.as_slices();
@@ -59,7 +59,7 @@ impl<S: Source> Steady<S> {
         (self.last_ns, self.first_ns) = (Some(last_ns), first_ns);
     }
 
-    /// The time of a request, or that which it is taken to have.
+    /// The time of a request, corrected if it is an outlier.
     fn steady_ns(&self, issued_ns: u64) -> u64 {
         let Some(last_ns) = self.last_ns else { return self.first_steady_ns(issued_ns) };
         let ahead_ns = issued_ns.saturating_sub(last_ns);
@@ -72,7 +72,7 @@ impl<S: Source> Steady<S> {
         if is_slip { last_ns } else { issued_ns }
     }
 
-    /// The first request: with nothing before it, what three of four behind it say counts.
+    /// The corrected time of the first request: nothing precedes it, so three of four requests behind it decide.
     fn first_steady_ns(&self, issued_ns: u64) -> u64 {
         let judges = self.waiting.iter().take(JUDGES).map(|other| other.issued_ns);
         let before = judges.clone().filter(|other_ns| other_ns.saturating_add(AHEAD_NS) < issued_ns);
@@ -94,7 +94,7 @@ impl<S: Source> Source for Steady<S> {
         let mut read = Ok(true);
         while !self.is_over && self.waiting.len() <= JUDGES {
             read = self.source.read(&mut self.batch, names);
-            // What was read before an error is handed out with it.
+            // Requests read before an error are passed on first.
             self.is_over = !matches!(read, Ok(true));
             self.waiting.extend(self.batch.drain(..));
         }
@@ -142,35 +142,35 @@ impl<S: Source> Source for Steady<S> {
     }
 }
 
-/// Requests in the order of their times, of which so many are gone.
+/// Requests in order of time, of which `gone` have been passed on.
 struct Batch {
     requests: Vec<Request>,
     gone: usize,
 }
 
-/// A source in the order of its times: each request among the 65,536 around it.
+/// Sorts the requests of a source by time, each among the 65,536 around it.
 pub struct Sorted<S> {
     source: S,
-    /// Those that came in order, as most do: batches, and how many are in them.
+    /// Requests that came in order, as most do: batches, and the number of requests in them.
     in_order: VecDeque<Batch>,
     in_order_count: usize,
-    /// Those that came after a later one, by their times, and among the same time in the order in which they came.
+    /// Requests that came after a later one, by time, and with equal times by order of arrival.
     late: BTreeMap<(u64, u64), Request>,
     batch: Vec<Request>,
-    /// What held batches before.
+    /// Vectors of earlier batches, for reuse.
     spare: Vec<Vec<Request>>,
     latest_ns: u64,
     moved: u64,
-    /// When the last request was issued that was handed out, and how many came after it that belong before it.
+    /// Time of the last request passed on, and the number of requests that arrived after it but belong before it.
     handed_ns: u64,
     too_late: u64,
     is_over: bool,
-    /// Why the source has ended, where that is an error: it is handed out with the last requests.
+    /// The error that ended the source; reported with the last requests.
     error: Option<TraceError>,
 }
 
 impl<S: Source> Sorted<S> {
-    /// Over a source.
+    /// Sorts the requests of `source`.
     pub fn new(source: S) -> Self {
         let (in_order, late, batch, spare) = (VecDeque::new(), BTreeMap::new(), Vec::new(), Vec::new());
         Self {
@@ -189,7 +189,7 @@ impl<S: Source> Sorted<S> {
         }
     }
 
-    /// The earliest. Of the same time one that came in order came before any that came late.
+    /// Takes the earliest request. With equal times, requests that came in order precede those that came late.
     fn pop_first(&mut self) -> Option<Request> {
         let first = self.in_order.front().map(|batch| batch.requests[batch.gone]);
         match (first, self.late.first_key_value()) {
@@ -204,7 +204,7 @@ impl<S: Source> Sorted<S> {
         }
     }
 
-    /// So many of the first batch are gone, which has as many.
+    /// Counts `count` requests of the first batch as passed on.
     fn take_in_order(&mut self, count: usize) {
         self.in_order_count -= count;
         let Some(batch) = self.in_order.front_mut() else { return };
@@ -217,14 +217,14 @@ impl<S: Source> Sorted<S> {
         }
     }
 
-    /// Keeps what held a batch for another one.
+    /// Keeps the vector of a batch for reuse.
     fn keep(&mut self, requests: Vec<Request>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(requests);
         }
     }
 
-    /// Takes what the source gave: all of it as it is where it is in order.
+    /// Takes the requests of the source; a batch that is in order is kept as it is.
     fn sort_batch(&mut self) {
         let mut in_order = std::mem::replace(&mut self.batch, self.spare.pop().unwrap_or_default());
         let is_in_order = in_order.first().is_none_or(|first| first.issued_ns >= self.latest_ns)
@@ -242,7 +242,7 @@ impl<S: Source> Sorted<S> {
                 }
                 !is_late
             });
-            // Where most came late a whole batch would be held for the few that did not.
+            // If most requests came late, a whole batch would be held for the few others.
             if in_order.len() * 2 < in_order.capacity() {
                 in_order.shrink_to_fit();
             }
@@ -264,7 +264,7 @@ impl<S: Source> Source for Sorted<S> {
             self.error = read.err();
             self.sort_batch();
         }
-        // At the end all that was kept is handed out, about as many at a time as before.
+        // At the end everything is passed on, about as many at a time as before.
         let held = self.in_order_count + self.late.len();
         let kept = if self.is_over { held.saturating_sub(BATCH_REQUESTS) } else { WINDOW };
         while self.late.is_empty() && self.in_order_count > kept {
@@ -303,7 +303,7 @@ impl<S: Source> Source for Sorted<S> {
         let mut notes = self.source.notes();
         let requests = |count: u64| if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
         let were = |count: u64| if count == 1 { "was" } else { "were" };
-        // Where it is not over yet some may come to be too late still.
+        // Before the end, some more requests may turn out to be too late.
         let sorted = self.moved.saturating_sub(self.too_late);
         if sorted > 0 {
             let (requests, were) = (requests(sorted), were(sorted));
@@ -344,7 +344,7 @@ mod tests {
 
     const HOUR_NS: u64 = AHEAD_NS;
 
-    /// Requests at such times, handed out by sevens, each with its number as its offset.
+    /// Requests at these times, returned by sevens, each with its number as its offset.
     struct Times {
         times_ns: VecDeque<u64>,
         number: u64,
@@ -380,7 +380,7 @@ mod tests {
         (requests, source.notes())
     }
 
-    /// A volume whose clock is ahead makes all others late: each few of its requests held a whole batch.
+    /// A volume whose clock is ahead makes all other requests late: each few of its requests held a whole batch.
     #[test]
     fn regression_no_batch_is_held_for_the_few_of_it_that_come_in_order() {
         let all = (0..20_000).map(|at| if at % 50 == 0 { at + HOUR_NS / 2 } else { at });
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(got.len(), 20_000);
     }
 
-    /// All that is kept for sorting came in one piece, of 65,536 requests.
+    /// Everything kept for sorting came in one piece of 65,536 requests.
     #[test]
     fn regression_the_end_comes_in_batches_and_an_error_behind_all_of_it() {
         /// Fails at its end.
@@ -443,7 +443,7 @@ mod tests {
         assert!(notes[0].starts_with("2 times lie far ahead") && notes[0].contains("8759 hours"), "{notes:?}");
     }
 
-    /// Of a trace whose first or last time was a year ahead nothing but that year was to be seen.
+    /// If the first or the last time of a trace was a year ahead, nothing but that year was visible.
     #[test]
     fn regression_the_first_and_the_last_time_are_judged_too() {
         let year_ns = 365 * 24 * HOUR_NS;
@@ -454,7 +454,7 @@ mod tests {
             assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000), "{slip}");
             assert!(notes[0].starts_with("1 time lies far ahead"), "{notes:?}");
         }
-        // A request in the next night is one.
+        // A request in the next night is a request, not an outlier.
         let (requests, notes) = all(Steady::new(times((0..100).chain([20 * HOUR_NS]))));
         assert!(requests[100].issued_ns == 20 * HOUR_NS && notes.is_empty());
     }
@@ -464,7 +464,7 @@ mod tests {
         let night = (0..200).map(|at| if at < 100 { at } else { 9 * HOUR_NS + at });
         let (requests, notes) = all(Steady::new(times(night.clone())));
         assert!(requests.iter().map(|request| request.issued_ns).eq(night) && notes.is_empty());
-        // Volumes one after the other, the first of which ends with a few requests after a pause.
+        // Volumes one after the other; the first ends with a few requests after a pause.
         let volumes = (0..300).map(|at| match at {
             0..200 => 100 * HOUR_NS + at,
             200..210 => 103 * HOUR_NS + at,
@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn regression_requests_in_the_order_of_their_ends_are_sorted() {
-        // As desktops were recorded: by completion, so every third, which is slow, comes late.
+        // Recorded by completion, as for the desktops: every third request is slow, and so comes late.
         let given: Vec<u64> =
             (0..3000_u64).map(|at| if at % 3 == 2 { at * 100 - 3500 * u64::from(at > 60) } else { at * 100 }).collect();
         let (requests, notes) = all(Sorted::new(times(given.clone())));
@@ -485,12 +485,12 @@ mod tests {
         sorted.sort_unstable();
         assert!(requests.iter().map(|request| request.issued_ns).eq(sorted));
         assert!(notes[0].contains("sorted"), "{notes:?}");
-        // What comes at one time keeps its order.
+        // Requests with equal times keep their order.
         let (requests, notes) = all(Sorted::new(times([5, 5, 5, 1, 5])));
         assert!(requests.iter().map(|request| request.offset_bytes).eq([3, 0, 1, 2, 4]) && notes.len() == 1);
     }
 
-    /// A request that came 70,000 too late was said to have been sorted.
+    /// A request that came 70,000 too late was reported as sorted.
     #[test]
     fn regression_what_cannot_be_sorted_is_not_said_to_be() {
         let count = WINDOW as u64 + 5000;

@@ -1,17 +1,17 @@
-//! Opening a file that somebody named, to read it.
+//! Opens a file named by the user for reading.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Where the kernel shows what a process has open already: standard input, and what a shell makes of `<(command)`.
+/// Where the kernel shows what a process has already open: standard input, and a shell's `<(command)`.
 const OPEN_ALREADY: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc"];
 
-/// Opens a file to read it. A named pipe is refused: where nobody writes to it the process would wait for ever.
+/// Opens a file for reading. A named pipe is refused: without a writer the process would wait forever.
 ///
 /// # Errors
-/// As the system says; that it is a named pipe.
+/// The system's error, or that it is a named pipe.
 pub fn open_file(path: &Path) -> Result<File> {
     let is_open_already = OPEN_ALREADY.iter().any(|folder| path.starts_with(folder));
     if !is_open_already && path.metadata()?.file_type().is_fifo() {

@@ -2,30 +2,30 @@
 
 use forebay_prism::Lifetime;
 
-/// A time or a length that the trace does not tell.
+/// A time or a length that the trace does not have.
 pub const NOT_KNOWN: u64 = u64::MAX;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Op {
-    /// Reads.
+    /// A read.
     Read,
-    /// Writes.
+    /// A write.
     Write,
-    /// Discards: what was there is no longer needed.
+    /// A discard: the data is no longer needed.
     Discard,
-    /// Writes zeros without sending them.
+    /// A write of zeros that are not sent.
     WriteZeroes,
-    /// Makes what was written durable; has no range.
+    /// Makes completed writes durable; has no range.
     Flush,
-    /// An access that the trace does not name: neither alpha nor beta can be computed from it.
+    /// An access of unknown kind: neither alpha nor beta can be computed from it.
     #[default]
     Access,
 }
 
 impl Op {
-    /// All of them, in the order of their numbers.
+    /// All operations in the order of their numbers.
     pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Discard, Self::WriteZeroes, Self::Flush, Self::Access];
 
     /// Its name in tables and files.
@@ -42,28 +42,28 @@ impl Op {
     }
 }
 
-/// What the kernel or the host said of a request, a bit each.
+/// What the kernel or the host reported of a request, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// File-system metadata (`REQ_META`).
     pub const META: Self = Self(1);
-    /// Somebody waits for it (`REQ_SYNC`).
+    /// A process waits for it (`REQ_SYNC`).
     pub const SYNC: Self = Self(1 << 1);
     /// Durable when it completes (`REQ_FUA`).
     pub const FUA: Self = Self(1 << 2);
-    /// A flush goes before it (`REQ_PREFLUSH`).
+    /// A flush comes before it (`REQ_PREFLUSH`).
     pub const PREFLUSH: Self = Self(1 << 3);
     /// Swap (`REQ_SWAP`).
     pub const SWAP: Self = Self(1 << 4);
     /// Read-ahead (`REQ_RAHEAD`).
     pub const READ_AHEAD: Self = Self(1 << 5);
-    /// It failed.
+    /// The request failed.
     pub const ERROR: Self = Self(1 << 6);
-    /// Past the page cache (`O_DIRECT`).
+    /// Bypasses the page cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1 << 7);
-    /// In the background, for write-back (`REQ_BACKGROUND`).
+    /// Background write-back (`REQ_BACKGROUND`).
     pub const BACKGROUND: Self = Self(1 << 8);
 
     /// Whether all bits of `other` are set.
@@ -72,7 +72,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The union of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -84,43 +84,43 @@ impl Flags {
 pub struct Request {
     /// When it was issued, in nanoseconds since the trace's own zero.
     pub issued_ns: u64,
-    /// How long it had waited for its issue, in nanoseconds; [`NOT_KNOWN`].
+    /// How long it waited for its issue, in nanoseconds; [`NOT_KNOWN`] if that is not known.
     pub queued_ns: u64,
-    /// From issue to completion, in nanoseconds; [`NOT_KNOWN`].
+    /// From issue to completion, in nanoseconds; [`NOT_KNOWN`] if that is not known.
     pub latency_ns: u64,
-    /// First byte.
+    /// Byte offset on the volume.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for flushes.
     pub len_bytes: u64,
-    /// Inode of the file; 0 where it is not known.
+    /// Inode of the file; 0 if it is not known.
     pub inode: u64,
-    /// Id of the control group; 0 where it is not known.
+    /// Id of the control group; 0 if it is not known.
     pub cgroup: u64,
-    /// Volume, in [`crate::Names::volumes`].
+    /// Number of the volume in [`crate::Names::volumes`].
     pub volume: u32,
-    /// Name of the process, in [`crate::Names::processes`]; 0 where it is not known.
+    /// Number of the process's name in [`crate::Names::processes`]; 0 if it is not known.
     pub process: u32,
-    /// Its id; 0 where it is not known.
+    /// Id of the process; 0 if it is not known.
     pub pid: u32,
-    /// Path of the file, in [`crate::Names::paths`]; 0 where it is not known.
+    /// Number of the file's path in [`crate::Names::paths`]; 0 if it is not known.
     pub path: u32,
-    /// Class that the trace gives it (Open CAS); [`Request::NO_CLASS`].
+    /// Class in the trace (Open CAS); [`Request::NO_CLASS`] if there is none.
     pub io_class: u16,
-    /// Requests at the device when it was issued, itself included; 0 where it is not known, 65,535 for so many or more.
+    /// Requests at the device when it was issued, including itself; 0 if it is not known, 65,535 for that many or more.
     pub depth: u16,
-    /// What the host said of it.
+    /// What the host reported of it.
     pub flags: Flags,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// How long its data will live, by its writer.
+    /// Lifetime of its data, as declared by the writer.
     pub lifetime: Lifetime,
 }
 
 impl Request {
-    /// No class.
+    /// The value for no class.
     pub const NO_CLASS: u16 = u16::MAX;
 
-    /// A request of which nothing else is known.
+    /// A request without any other known facts.
     #[must_use]
     pub fn new(issued_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Request {
         self.offset_bytes.saturating_add(self.len_bytes)
     }
 
-    /// Whether it puts new data on the device.
+    /// Whether it writes new data to the device.
     #[must_use]
     pub fn is_write(&self) -> bool {
         matches!(self.op, Op::Write | Op::WriteZeroes)

@@ -1,39 +1,39 @@
-//! What every reader of traces gives.
+//! The interface of all trace readers.
 
 use crate::{Flags, Names, Request, TraceError};
 use forebay_prism::HostFacts;
 
-/// Requests that a source hands out at a time, about.
+/// Approximate number of requests that a source returns at a time.
 pub const BATCH_REQUESTS: usize = 4096;
-/// Faults that are kept with their place; all are counted.
+/// Most faults that are kept with their place; all are counted.
 const FAULTS_KEPT: usize = 8;
 
 /// A part of a trace that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where: the line of a text (from 1), or the byte of a binary file.
+    /// Line of a text (from 1), or byte of a binary file.
     pub place: u64,
     /// What is wrong there.
     pub what: String,
 }
 
-/// Bad lines and records: all are counted, the first are kept.
+/// Bad lines and records: all are counted, the first ones are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// How many.
+    /// Number of faults.
     pub count: u64,
-    /// Lines and records that could be read, where the reader counts them: several of them may make a request, or none.
+    /// Number of lines or records that could be read, if the reader counts them; several may make one request, or none.
     pub entries_read: u64,
-    /// The first of them.
+    /// The first faults.
     pub first: Vec<Fault>,
-    /// Whether places are lines; else they are bytes.
+    /// Whether places are lines; otherwise they are bytes.
     pub by_line: bool,
-    /// Events that whoever recorded the trace says it has dropped: so much is missing, and nobody knows where.
+    /// Number of events that the recorder of the trace reports as dropped; where they are missing is unknown.
     pub missing: u64,
 }
 
 impl Faults {
-    /// Notes one.
+    /// Counts a fault.
     pub fn note(&mut self, place: u64, what: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < FAULTS_KEPT {
@@ -41,7 +41,7 @@ impl Faults {
         }
     }
 
-    /// That more than half of the trace could not be read, in a sentence; `requests` are those that it gave.
+    /// A sentence that more than half of the trace could not be read; `requests` is the number of requests read. `None` if that is not so.
     #[must_use]
     pub fn unreadable_note(&self, requests: u64) -> Option<String> {
         let read = self.entries_read.max(requests);
@@ -53,7 +53,7 @@ impl Faults {
         ))
     }
 
-    /// That events are missing, in a sentence; none where all are there.
+    /// A sentence that events are missing; `None` if none are.
     #[must_use]
     pub fn missing_note(&self) -> Option<String> {
         (self.missing > 0).then(|| {
@@ -65,29 +65,29 @@ impl Faults {
     }
 }
 
-/// What a trace can tell at all.
+/// The facts that a trace provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Knows {
-    /// Whether requests are reads, writes, ...
+    /// Whether operations are known.
     pub op: bool,
-    /// When they were issued.
+    /// Whether issue times are known.
     pub time: bool,
-    /// How long they took.
+    /// Whether latencies are known.
     pub latency: bool,
-    /// The device's depth at issue.
+    /// Whether the device's depth at issue is known.
     pub depth: bool,
-    /// Flags of the kernel.
+    /// Whether the kernel's flags are known.
     pub flags: bool,
-    /// Write-lifetime hints.
+    /// Whether write-lifetime hints are known.
     pub lifetime: bool,
-    /// Processes.
+    /// Whether processes are known.
     pub process: bool,
-    /// Inodes or paths.
+    /// Whether inodes or paths are known.
     pub file: bool,
 }
 
 impl Knows {
-    /// What a request of such a trace tells beside its place, as classifiers take it.
+    /// The facts about a request of such a trace, apart from its place, in the form for classifiers.
     #[must_use]
     pub fn facts<'a>(self, request: &Request, names: &'a Names) -> HostFacts<'a> {
         let flag = |bit: Flags| self.flags.then(|| request.flags.has(bit));
@@ -108,20 +108,19 @@ impl Knows {
 
 /// A trace being read.
 pub trait Source {
-    /// Appends the next requests, about [`BATCH_REQUESTS`]; `false` at the end. Times may go back a little, as the
-    /// traces have them.
+    /// Appends the next requests, about [`BATCH_REQUESTS`]; `false` at the end. Times may go back a little, if they do in the trace.
     ///
     /// # Errors
-    /// What makes the rest unreadable. Bad lines and records are no errors: they are counted.
+    /// The reason why the rest cannot be read. Bad lines and records are no errors: they are counted.
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError>;
 
-    /// What could not be read up to now.
+    /// What could not be read so far.
     fn faults(&self) -> &Faults;
 
-    /// What the trace can tell.
+    /// The facts that the trace provides.
     fn knows(&self) -> Knows;
 
-    /// What the reader had to decide, a sentence each: which of several times it took, and the like.
+    /// Decisions of the reader, a sentence each: which of several times it used, and the like.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,23 +1,23 @@
-//! A thread that works on batches, which go round between it and whoever started it: the memory of a batch is used again.
+//! A thread that works on batches, which circulate between it and its owner, so that their memory is reused.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SendError, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// The thread, seen from the other end. Where this is dropped the thread ends with the batch at hand, and nobody waits for that.
+/// The owner's side of the thread. When this is dropped, the thread ends with its present batch, without being waited for.
 pub(crate) struct Worker<S, B> {
     to: SyncSender<B>,
     from: Receiver<B>,
-    /// Gives back what it works with, if it got it.
+    /// The thread, which returns its state at the end.
     thread: Option<JoinHandle<Option<S>>>,
 }
 
 impl<S: Send + 'static, B: Send + 'static> Worker<S, B> {
-    /// Has a thread of this name work with `state` on batches, in their order, until `work` says that there are no more. At most so many
-    /// batches may go round.
+    /// Starts a thread with this name that works with `state` on batches, in order, until `work` returns false. At most `batches_max`
+    /// batches may circulate.
     ///
     /// # Errors
-    /// Gives the state back where there can be no thread.
+    /// Returns the state if the thread cannot be started.
     pub fn start(name: &str, batches_max: usize, state: S, work: fn(&mut S, &mut B) -> bool) -> Result<Self, S> {
         let (give, given) = sync_channel(1);
         let (to, todo) = sync_channel(batches_max);
@@ -31,12 +31,12 @@ impl<S: Send + 'static, B: Send + 'static> Worker<S, B> {
         }
     }
 
-    /// Gives it a batch. Where it has panicked, whoever takes the next one learns of it.
+    /// Passes a batch to the thread. If the thread has panicked, the next `take` reports it.
     pub fn give(&self, batch: B) {
         let _ = self.to.send(batch);
     }
 
-    /// Waits for the next batch to be done; the last one was not taken yet. Where the thread has panicked, so does this.
+    /// Waits for the next finished batch; there must be one that was not taken yet. Panics if the thread has panicked.
     pub fn take(&mut self) -> B {
         self.from.recv().unwrap_or_else(|_| match self.thread.take().map(JoinHandle::join) {
             Some(Err(panic)) => resume_unwind(panic),
@@ -44,7 +44,7 @@ impl<S: Send + 'static, B: Send + 'static> Worker<S, B> {
         })
     }
 
-    /// Waits until all batches are done, and takes back what the thread worked with. Where it has panicked, so does this.
+    /// Waits until all batches are done, and returns the thread's state. Panics if the thread has panicked.
     pub fn end(self) -> S {
         let Self { to, from: _from, thread } = self;
         drop(to);

@@ -1,4 +1,4 @@
-//! `files::Watch` on real file systems over loop devices. Needs root, so it is a step of `./check` of its own:
+//! `files::Watch` on real file systems on loop devices. Needs root, so it is a separate step of `./check`:
 //! `cargo test -p forebay-trace --test files -- --ignored --test-threads=1`
 #![forbid(unsafe_code)]
 // In tests, a panic reports the failure.
@@ -24,10 +24,10 @@ fn run(command: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// A file system of its own: image, loop device and mount, all gone when this is.
+/// A file system with image, loop device and mount, which are all removed when this is dropped.
 struct Disk {
     folder: tempfile::TempDir,
-    /// The loop device, and what is mounted of it.
+    /// The loop device, and the part of it that is mounted.
     device: String,
     part: String,
     begin_bytes: u64,
@@ -51,7 +51,7 @@ impl Disk {
         let name = disk.device.trim_start_matches("/dev/").to_owned();
         let number = fs::read_to_string(format!("/sys/block/{name}/{name}p2/dev")).unwrap();
         let (major, minor) = number.trim().split_once(':').unwrap();
-        // Not everywhere does somebody make nodes in /dev.
+        // Not every system creates device nodes in /dev by itself.
         disk.part = disk.folder.path().join("part").to_str().unwrap().to_owned();
         run("mknod", &[&disk.part, "b", major, minor]);
         run(&format!("mkfs.{kind}"), &["-q", &disk.part]);
@@ -86,7 +86,7 @@ impl Disk {
         Watched::start(&self.point(), 1 << 20, 1 << 20)
     }
 
-    /// The bytes of the disk: what the loop device wrote into its image.
+    /// The bytes of the disk, as the loop device wrote them into its image.
     fn read(&self, offset_bytes: u64, len_bytes: usize) -> Vec<u8> {
         let mut bytes = vec![0; len_bytes];
         File::open(self.folder.path().join("image")).unwrap().read_exact_at(&mut bytes, offset_bytes).unwrap();
@@ -103,11 +103,11 @@ impl Drop for Disk {
     }
 }
 
-/// A watch, and what it has reported.
+/// A watch, with everything that it has reported.
 struct Watched {
     watch: Watch,
     files: BTreeMap<(u64, u32), (FileFacts, Vec<Extent>)>,
-    /// Every path ever reported.
+    /// Every path that was ever reported.
     paths: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl Watched {
         self.files.values().find(|(facts, _)| same(facts))
     }
 
-    /// What is reported of a file is what the file system says now, and the disk holds its bytes there.
+    /// Whether the report about a file agrees with the file system, and the disk holds its bytes there.
     fn is_right(&self, disk: &Disk, path: &Path) -> bool {
         let Some((facts, extents)) = self.at(path) else { return false };
         if facts.size_bytes != fs::metadata(path).unwrap().len() || *extents != filefrag(path, disk.begin_bytes) {
@@ -180,14 +180,14 @@ impl Watched {
         extents.iter().all(|extent| {
             let begin = (extent.file_offset_bytes as usize).min(content.len());
             let end = (begin + extent.len_bytes as usize).min(content.len());
-            // Preallocated blocks hold anything.
+            // Preallocated blocks may hold anything.
             let expected = &content[begin..end];
             expected.iter().all(|&byte| byte == 0) || disk.read(extent.disk_offset_bytes, end - begin) == expected
         })
     }
 }
 
-/// The extents as e2fsprogs' tool tells them, in bytes, neighbours joined; those without a place left out.
+/// The extents by e2fsprogs' tool, in bytes, adjacent ones joined; those without a place are left out.
 fn filefrag(path: &Path, begin_bytes: u64) -> Vec<Extent> {
     let text = run("filefrag", &["-v", "-b512", path.to_str().unwrap()]);
     let mut found: Vec<Extent> = Vec::new();
@@ -256,7 +256,7 @@ fn what_happens_is_reported(kind: &str) {
     assert_eq!((&state.watching, &state.no_extents, state.files), (&Watching::ByEvents, &None, 1), "{state:#?}");
     assert!(watched.is_right(&disk, &point.join("old/before")), "what was there before");
 
-    // Created and appended; nobody syncs: its places are reported once it is written back.
+    // Created and appended without a sync: the places are reported once the data is written back.
     let file = point.join("new file\nwith a line");
     write(&file, 0, &pattern(2, 70_000));
     watched.until("the name of a new file", |watched| {
@@ -281,7 +281,7 @@ fn what_happens_is_reported(kind: &str) {
     xfs_io(&file, "truncate 4k");
     watched.until("truncation", |watched| watched.is_right(&disk, &file));
 
-    // Hints are those of the inode.
+    // Hints belong to the inode.
     let hinted = point.join("hinted");
     write(&hinted, 0, b"x");
     let hint = "import fcntl, struct, sys; fcntl.fcntl(open(sys.argv[1], 'ab'), 1036, struct.pack('Q', 2))";
@@ -304,12 +304,12 @@ fn what_happens_is_reported(kind: &str) {
         key(watched, &point.join("new/CURRENT")) == before && watched.is_right(&disk, &point.join("new/before"))
     });
 
-    // A second name, and the first gone.
+    // A second name is added, and the first is removed.
     fs::hard_link(point.join("new/before"), point.join("second")).unwrap();
     fs::remove_file(point.join("new/before")).unwrap();
     watched.until("the second name", |watched| watched.is_right(&disk, &point.join("second")));
 
-    // Short-lived.
+    // Short-lived files.
     for index in 0..200 {
         let path = point.join(format!("{index:06}.dbtmp"));
         write(&path, 0, b"short");
@@ -387,7 +387,7 @@ fn twenty_thousand_files_and_a_lost_event() {
         }
     }
     run("sync", &["-f", point.to_str().unwrap()]);
-    // The group's queue is bounded when it is made: a short one runs over.
+    // The length of the group's queue is fixed at its creation: a short one overflows.
     let limit = "/proc/sys/fs/fanotify/max_queued_events";
     let before = fs::read_to_string(limit).unwrap();
     fs::write(limit, "100").unwrap();
@@ -427,11 +427,11 @@ fn it_can_be_unmounted_and_the_watch_ends() {
     std::thread::sleep(Duration::from_millis(600));
     disk.unmount();
     watched.until("its end", |watched| watched.watch.state().ended.is_some());
-    // The device is free: nothing holds it.
+    // Nothing holds the device.
     run("e2fsck", &["-fn", &disk.device]);
     let error = Watch::start(WatchOptions { mount: point, with_extents: true, files_max: 1, extents_max: 1 });
     assert!(matches!(error, Err(FilesError::NoMount { .. })), "{error:?}");
-    // Mounted again, it can be watched again.
+    // After another mount it can be watched again.
     disk.mount();
     let mut watched = disk.watch();
     watched.walked();
@@ -508,7 +508,7 @@ fn levels_of_tables_are_reported() {
         run("db_bench", &arguments);
     };
     fill("--benchmarks=fillrandom,waitforcompaction");
-    // Opened again: the LOG is another one now.
+    // The database is opened again, so the LOG is another file now.
     fill("--benchmarks=overwrite,waitforcompaction");
     let metadata = run("ldb", &[&argument, "list_live_files_metadata"]);
     let (mut expected, mut level) = (BTreeMap::new(), None);
@@ -526,7 +526,7 @@ fn levels_of_tables_are_reported() {
         tables.map(|(facts, _)| (facts.path.clone(), facts.level)).collect()
     };
     watched.until("the levels of all tables", |watched| levels(watched) == expected);
-    // Somebody who comes later learns it from the LOGs alone.
+    // A watch that starts later learns the levels from the LOGs alone.
     let mut later = disk.watch();
     later.until("the levels of all tables, afterwards", |watched| levels(watched) == expected);
 }
@@ -534,7 +534,7 @@ fn levels_of_tables_are_reported() {
 #[test]
 #[ignore = "needs root"]
 fn without_events_it_walks() {
-    // Handles of tmpfs do not carry its inodes as requests know them.
+    // tmpfs's handles do not contain its inodes as requests name them.
     let mut disk = Disk::unformatted(1 << 20);
     run("mount", &["-t", "tmpfs", "none", disk.point().to_str().unwrap()]);
     disk.is_mounted = true;
@@ -555,7 +555,7 @@ fn without_events_it_walks() {
     disk.unmount();
 }
 
-/// Not a test: what a watch costs. `cargo test -p forebay-trace --test files -- --ignored --nocapture what_it_costs`
+/// No test: measures the cost of a watch. `cargo test -p forebay-trace --test files -- --ignored --nocapture what_it_costs`
 #[test]
 #[ignore = "needs root"]
 fn what_it_costs() {

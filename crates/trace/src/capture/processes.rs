@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 /// An inode by its file system (`major << 20 | minor`) and number.
 pub type Inode = (u32, u64);
 
-/// Files that these processes have open.
+/// The files that these processes have open.
 #[must_use]
 pub fn open_files(pids: &[u32]) -> HashSet<Inode> {
     let mut found = HashSet::new();
     for pid in pids {
-        // A process that has gone has nothing open.
+        // A process that has ended has nothing open.
         let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for entry in entries.flatten() {
             if let Ok(metadata) = fs::metadata(entry.path())
@@ -26,14 +26,14 @@ pub fn open_files(pids: &[u32]) -> HashSet<Inode> {
     found
 }
 
-/// These processes and all their children now.
+/// These processes and all their present children.
 #[must_use]
 pub fn with_children(pids: &[u32]) -> Vec<u32> {
     let mut parents = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(text) = fs::read(entry.path().join("stat")) else { continue };
-        // Behind the name, which may hold anything: state, parent (proc_pid_stat(5)).
+        // The fields behind the name, which may contain anything: state, parent (proc_pid_stat(5)).
         let text = String::from_utf8_lossy(&text).into_owned();
         let parent = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         parents.extend(parent.map(|parent| (pid, parent)));

@@ -1,4 +1,4 @@
-//! A capture from begin to end: probes, matching, files, sums.
+//! A capture from beginning to end: probes, matching, files, totals.
 
 use super::disk::{Disk, DiskStat, Target};
 use super::error::CaptureError;
@@ -17,19 +17,19 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most events taken in one turn.
+/// Most events handled in one iteration.
 const TURN_EVENTS: usize = 1 << 18;
 /// How often the files that processes have open are looked at.
 const OPEN_FILES_EVERY: Duration = Duration::from_secs(1);
-/// Most such files.
+/// Most open files that are remembered.
 const OPEN_FILES_MAX: usize = 1 << 20;
-/// After a disk was idle, a completion may still be on its way through an interrupt and the ring for so long.
+/// After a disk was idle, a completion may take this long, in nanoseconds, through its interrupt and the ring.
 const SETTLED_NS: u64 = 200_000_000;
 
-/// What tells of requests.
+/// The source of events about requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracer {
-    /// eBPF; where that is refused, ftrace.
+    /// eBPF, or ftrace if eBPF is refused.
     #[default]
     Auto,
     /// Probes by eBPF.
@@ -38,7 +38,7 @@ pub enum Tracer {
     Ftrace,
 }
 
-/// What is at work.
+/// The source in use.
 enum Source {
     Probes(Box<Probes>),
     Ftrace(Box<Ftrace>),
@@ -77,7 +77,7 @@ impl Source {
         }
     }
 
-    /// These have completed, and it will not tell.
+    /// Makes the source forget requests that have completed without an event.
     fn forget(&mut self, keys: &[u64]) {
         if let Self::Ftrace(ftrace) = self {
             ftrace.forget(keys);
@@ -87,7 +87,7 @@ impl Source {
     fn lost(&self) -> (u64, u64) {
         match self {
             Self::Probes(probes) => probes.lost(),
-            // Which of its events were issues it does not tell.
+            // ftrace does not say which of the lost events were issues.
             Self::Ftrace(ftrace) => (ftrace.lost(), 0),
         }
     }
@@ -107,80 +107,80 @@ impl Source {
     }
 }
 
-/// What is recorded, and where to.
+/// What is recorded, and where it is written.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
-    /// Devices.
+    /// The devices to record.
     pub targets: Vec<Target>,
-    /// Only what these processes and their children ask for; empty: all.
+    /// Record only requests of these processes and their children; empty for all.
     pub processes: Vec<u32>,
-    /// Only what these control groups pay for; empty: all.
+    /// Record only requests that these control groups pay for; empty for all.
     pub cgroups: HashSet<u64>,
-    /// What tells of requests.
+    /// The source of events about requests.
     pub tracer: Tracer,
     /// Whether the probes' cost is measured.
     pub measure_cost: bool,
-    /// Files; none: only sums.
+    /// The files to write; `None` for totals only.
     pub output: Option<OutputOptions>,
 }
 
-/// Sums of one volume.
+/// Totals of one volume.
 #[derive(Clone, Debug)]
 pub struct VolumeSummary {
     /// The device.
     pub target: Target,
-    /// Sums of what was recorded.
+    /// Totals of the recorded requests.
     pub totals: Totals,
-    /// What the kernel itself counted meanwhile.
+    /// What the kernel itself counted in the same time.
     pub kernel: DiskStat,
-    /// Flushes without data, which the kernel counts as writes; of the whole disk.
+    /// Flushes without data, which the kernel counts as writes; for the whole disk.
     pub empty_flushes: u64,
 }
 
-/// What a capture came to.
+/// The result of a capture.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// How long it was.
+    /// Length of the capture.
     pub elapsed: Duration,
-    /// By volume.
+    /// Totals by volume.
     pub volumes: Vec<VolumeSummary>,
     /// Counts of the matcher.
     pub counts: Counts,
-    /// Requests that found no place in the ring: they are missing.
+    /// Number of requests that are missing because the ring had no room.
     pub dropped_requests: u64,
-    /// Other events that found no place.
+    /// Number of other events that the ring had no room for.
     pub dropped_completions: u64,
     /// Cost of the probes.
     pub cost: ProbeCost,
-    /// CPU time of this process meanwhile.
+    /// CPU time of this process during the capture.
     pub cpu: Duration,
-    /// Files written.
+    /// The files that were written.
     pub files: Vec<PathBuf>,
-    /// The mounts whose files were named, and how that went.
+    /// The mounts whose files were named, with the state of their watches.
     pub watches: Vec<(PathBuf, WatchState)>,
     /// Whether all requests of the devices were kept, so that the kernel's counters must agree.
     pub is_unfiltered: bool,
 }
 
-/// A capture that is going on.
+/// A capture in progress.
 pub struct Recorder {
     options: RecordOptions,
     disks: Vec<Disk>,
     source: Source,
-    /// Why probes were refused, where ftrace stands in for them.
+    /// Why probes were refused, if ftrace is used in their place.
     refused: Option<CaptureError>,
     matcher: Matcher,
     output: Option<Output>,
     paths: Option<Paths>,
     totals: Vec<Totals>,
     before: Vec<DiskStat>,
-    /// By CLOCK_MONOTONIC, from when times of requests count.
+    /// Beginning by CLOCK_MONOTONIC; times of requests count from it.
     begin_ns: u64,
     begun: Instant,
     cpu_before: Duration,
     turn: Vec<Matched>,
     open_files_seen: Instant,
-    /// For each disk with requests that are overdue: when it was seen idle.
+    /// For each disk with overdue requests, when it was seen idle.
     idle_ns: Vec<Option<u64>>,
 }
 
@@ -197,7 +197,7 @@ impl Recorder {
     /// Begins to record.
     ///
     /// # Errors
-    /// Where probes cannot be attached, or a file cannot be created.
+    /// Probes cannot be attached, or a file cannot be created.
     pub fn begin(options: RecordOptions) -> Result<Self, CaptureError> {
         let mut disks: Vec<Disk> = Vec::new();
         for target in &options.targets {
@@ -229,7 +229,7 @@ impl Recorder {
             files: HashSet::new(),
             cgroups: options.cgroups.clone(),
         };
-        // All that may fail comes before the file: a recording that does not begin leaves none.
+        // Everything that may fail comes before the file is created, so that a recording that does not begin leaves none.
         let before = options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
         let output = match &options.output {
             Some(output) => {
@@ -264,28 +264,28 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Time by the clock of its requests, in nanoseconds since it began.
+    /// Nanoseconds since the recording began, by the clock of its requests.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         nanoseconds(clock(ClockId::Monotonic)).saturating_sub(self.begin_ns)
     }
 
-    /// Whether ftrace is at work and not eBPF: requests tell no hints, files and times before the issue.
+    /// Whether ftrace is used instead of eBPF: requests then have no hints, no files and no time before the issue.
     #[must_use]
     pub fn is_ftrace(&self) -> bool {
         matches!(self.source, Source::Ftrace(_))
     }
 
-    /// Why eBPF was refused, where ftrace stands in for it; reported once.
+    /// Why eBPF was refused, if ftrace is used in its place; returned once.
     pub fn take_refusal(&mut self) -> Option<CaptureError> {
         self.refused.take()
     }
 
-    /// Takes what the probes have seen; to be called at least some ten times a second. Gives the requests that became whole,
-    /// whose `process` is not numbered.
+    /// Handles the events so far; to be called at least ten times a second. Returns the requests that became complete; their `process` is
+    /// not numbered.
     ///
     /// # Errors
-    /// Where a file cannot be written.
+    /// A file cannot be written.
     pub fn turn(&mut self) -> Result<&[Matched], CaptureError> {
         if self.matcher.filter.by_process && self.open_files_seen.elapsed() > OPEN_FILES_EVERY {
             self.look_at_open_files();
@@ -301,8 +301,8 @@ impl Recorder {
         Ok(&self.turn)
     }
 
-    /// The kernel does not run a program for each event in all circumstances: what a disk that has nothing to do still seems
-    /// to owe has completed. All events of before `now_ns` have been taken.
+    /// The kernel does not run a program for each event in all circumstances: requests that seem to be at a disk that is idle have
+    /// completed. All events before `now_ns` must have been handled.
     fn look_for_overdue(&mut self, now_ns: u64) {
         for (number, (disk, idle_ns)) in self.disks.iter().zip(&mut self.idle_ns).enumerate() {
             match *idle_ns {
@@ -329,7 +329,7 @@ impl Recorder {
         requests.saturating_add(completions)
     }
 
-    /// Adds up and stores what this turn has brought.
+    /// Adds up and stores the requests of this iteration.
     fn keep(&mut self) -> Result<(), CaptureError> {
         for matched in &self.turn {
             let request = &matched.captured.request;
@@ -353,28 +353,28 @@ impl Recorder {
         Ok(())
     }
 
-    /// Sums by volume up to now.
+    /// Totals by volume so far.
     #[must_use]
     pub fn totals(&self) -> &[Totals] {
         &self.totals
     }
 
-    /// Events dropped up to now.
+    /// Number of events dropped so far.
     #[must_use]
     pub fn dropped_up_to_now(&self) -> u64 {
         self.dropped()
     }
 
-    /// Files written up to now.
+    /// Files written so far.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         self.output.as_ref().map_or(&[], |output| output.files())
     }
 
-    /// Ends it: takes the probes out and what is left in their ring, looks for paths once more, ends the file.
+    /// Ends the recording: removes the probes, reads the rest of their ring, looks for paths once more, and ends the file.
     ///
     /// # Errors
-    /// Where a file cannot be written.
+    /// A file cannot be written.
     pub fn finish(mut self) -> Result<Summary, CaptureError> {
         let elapsed = self.begun.elapsed();
         let kernel: Vec<DiskStat> = self.options.targets.iter().map(Target::stat).collect::<Result<_, _>>()?;
@@ -426,13 +426,13 @@ impl Recorder {
     }
 }
 
-/// An identity that no other capture of this machine has: time, process, and an address of ours.
+/// An identity that no other capture of this machine has: time, process, and random bytes.
 fn identity(unix_ns: u64) -> [u8; 16] {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&unix_ns.to_le_bytes());
     id[8..12].copy_from_slice(&std::process::id().to_le_bytes());
     let mut random = [0; 4];
-    // Where the system has no random bytes, time and process must do.
+    // If the system has no random bytes, time and process must suffice.
     if let Ok(mut file) = std::fs::File::open("/dev/urandom")
         && std::io::Read::read_exact(&mut file, &mut random).is_ok()
     {

@@ -1,40 +1,40 @@
-//! Sums of a capture: what an operation did, how deep, how long.
+//! Totals of a capture: counts, depths and latencies by operation.
 
 use crate::{Flags, NOT_KNOWN, Op, Request};
 use hdrhistogram::Histogram;
 
-/// Longer times count as an hour.
+/// Longest distinguished time in nanoseconds, an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// Times in nanoseconds, to 1 %.
+/// Times in nanoseconds with a precision of 1 %.
 pub type Latencies = Histogram<u64>;
 
-/// Sums of one operation.
+/// Totals of one operation.
 #[derive(Clone, Debug)]
 pub struct OpTotals {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// Number of requests that failed.
     pub failed: u64,
-    /// From issue to completion, in nanoseconds.
+    /// Time from issue to completion in nanoseconds.
     pub latency_ns: Latencies,
-    /// From the making of the request to its issue.
+    /// Time from the creation of a request to its issue in nanoseconds.
     pub queued_ns: Latencies,
 }
 
-/// Sums over requests.
+/// Totals over requests.
 #[derive(Clone, Debug)]
 pub struct Totals {
     ops: Vec<OpTotals>,
-    /// Requests by the depth at their issue.
+    /// Number of requests by the depth at their issue.
     depths: Vec<u64>,
 }
 
 impl Default for Totals {
     fn default() -> Self {
-        // Bounds and digits are within the library's, so it cannot refuse them.
+        // The bounds and digits are within the library's, so it cannot refuse them.
         let histogram =
             || Histogram::new_with_max(LONGEST_NS, 2).unwrap_or_else(|_| unreachable!("0 to 5 digits are allowed"));
         let op = || OpTotals { requests: 0, bytes: 0, failed: 0, latency_ns: histogram(), queued_ns: histogram() };
@@ -62,12 +62,12 @@ impl Totals {
         self.depths[depth] += 1;
     }
 
-    /// Sums by operation, of those that occurred.
+    /// Totals by operation, for operations that occurred.
     pub fn ops(&self) -> impl Iterator<Item = (Op, &OpTotals)> {
         Op::ALL.into_iter().zip(&self.ops).filter(|(_, op)| op.requests > 0)
     }
 
-    /// Sums of one operation.
+    /// Totals of one operation.
     #[must_use]
     pub fn op(&self, op: Op) -> Option<&OpTotals> {
         self.ops.get(op as usize)
@@ -80,18 +80,18 @@ impl Totals {
         of.fold((0, 0), |(requests, bytes), op| (requests + op.requests, bytes + op.bytes))
     }
 
-    /// All requests.
+    /// Number of all requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.ops.iter().map(|op| op.requests).sum()
     }
 
-    /// Requests by the depth at their issue, of depths that occurred.
+    /// Requests by the depth at their issue, for depths that occurred.
     pub fn depths(&self) -> impl Iterator<Item = (usize, u64)> {
         self.depths.iter().copied().enumerate().filter(|(_, requests)| *requests > 0)
     }
 
-    /// Mean depth at issue; 0 where there was no request.
+    /// Mean depth at issue; 0 without requests.
     #[must_use]
     pub fn mean_depth(&self) -> f64 {
         let (sum, requests) = self

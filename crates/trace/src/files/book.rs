@@ -1,5 +1,5 @@
-//! What is known of a mount, and what of it was reported: events, walks and looks change it, and it says what is to be reported. Does
-//! no I/O.
+//! What is known of a mount, and which part of it has been reported. Events, walks and looks change it, and it decides what is to be
+//! reported. Does no I/O.
 
 use super::events::Event;
 use super::extents::Layout;
@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::time::Instant;
 
-/// Looks in vain after which a name is taken to be gone.
+/// Number of looks without success after which a name is taken to be gone.
 const MISSES_MAX: u8 = 2;
 
-/// What is kept for each file.
+/// State of a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     size_bytes: u64,
@@ -34,12 +34,12 @@ pub(super) struct File {
     timing: Timing,
 }
 
-/// What is to be done after an event.
+/// Work that follows from an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
-    /// Read this folder; with all below where it says so.
+    /// Read this folder, and everything below it if the flag says so.
     Scan(u64, bool),
-    /// Walk it all: events were lost, or names are not known.
+    /// Walk the whole mount: events were lost, or names are not known.
     Walk,
     /// This folder may be a database of RocksDB.
     Notice(u64),
@@ -47,29 +47,29 @@ pub enum Todo {
     Table(u64, u64),
 }
 
-/// Most tables that are gone and wait to be taken up.
+/// Most deleted tables that wait to be handled.
 const LATE_MAX: usize = 4096;
 
-/// The book.
+/// The state of a mount.
 #[derive(Debug)]
 pub struct Book {
     options: WatchOptions,
-    /// Where it is mounted.
+    /// The mount point.
     point: std::path::PathBuf,
     subvolume: u64,
     pub(super) tree: Tree<File>,
     pub(super) schedule: Schedule,
-    /// Reported, and not handed out yet.
+    /// Changes that are to be reported and have not been passed on yet.
     outbox: Vec<Change>,
     outbox_extents: usize,
-    /// What waited when it was handed out last.
+    /// Number of waiting changes and extents after the last were passed on.
     waiting: (usize, usize),
-    /// Files to be reported when there is room.
+    /// Files to be reported once there is room.
     stale: VecDeque<u64>,
     hash: RandomState,
-    /// Tables that went before anybody said for which level they had been written.
+    /// Tables that were deleted before their level was known.
     late: Vec<LateTable>,
-    /// Counts for the state.
+    /// Counts for the watch's state.
     pub(super) extents: usize,
     pub(super) left_out_files: u64,
     pub(super) cut_files: usize,
@@ -77,7 +77,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty one of a mount at `point` with this root.
+    /// An empty book for a mount at `point` with this root.
     pub fn new(options: WatchOptions, point: std::path::PathBuf, root: Handle) -> Self {
         Self {
             tree: Tree::new(root.id, options.files_max),
@@ -101,16 +101,16 @@ impl Book {
     /// The absolute path of an inode.
     pub fn path(&self, inode: u64) -> Option<std::path::PathBuf> {
         let path = self.tree.path(inode)?;
-        // Joining an empty path would add a slash.
+        // Joining an empty path would append a slash.
         Some(if path.as_os_str().is_empty() { self.point.clone() } else { self.point.join(path) })
     }
 
-    /// Whether a handle is of this (sub)volume.
+    /// Whether a handle belongs to this (sub)volume.
     pub fn is_ours(&self, handle: &Handle) -> bool {
         handle.subvolume == self.subvolume
     }
 
-    /// Takes an event. `is_whole`: whether events tell every name, and all that was there before is known.
+    /// Handles an event. `is_whole` means that events report every name, and that everything from before is known.
     pub fn event(&mut self, event: &Event<'_>, is_whole: bool, now: Instant, todo: &mut Vec<Todo>) {
         if event.mask & libc::FAN_Q_OVERFLOW != 0 {
             self.lost += 1;
@@ -140,7 +140,7 @@ impl Book {
             if has(libc::FAN_DELETE | libc::FAN_MOVED_FROM) {
                 let inode = file.map(|id| id.inode);
                 let is_still = inode.is_none() || self.tree.id(inode.unwrap_or_default()) == file;
-                // What came and went in one event is looked for, and then gone or there.
+                // If the name was created and deleted in one event, a look finds out whether it exists.
                 if !comes && is_still {
                     self.no_name(folder, entry.name, inode, todo);
                 }
@@ -162,7 +162,7 @@ impl Book {
         }
     }
 
-    /// A name of an event.
+    /// Handles a name that an event reports.
     fn name(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, now: Instant, todo: &mut Vec<Todo>) {
         match self.link(folder, name, id, is_folder, todo) {
             Linked::New if is_folder => todo.push(Todo::Scan(id.inode, true)),
@@ -183,8 +183,8 @@ impl Book {
         self.gone(removed, todo);
     }
 
-    /// The table of this name, if nobody has said yet for which level it was written. Where places on the disk are wanted it
-    /// does not matter any more once it is gone; and without a generation its number may be another file's by then.
+    /// The table of this name, if its level has not been reported yet. If places on the disk are wanted, the level does not matter after
+    /// the deletion; and without a generation its inode number may belong to another file by then.
     fn unreported_table(&self, folder: u64, name: &[u8]) -> Option<LateTable> {
         if self.options.with_extents || self.late.len() >= LATE_MAX {
             return None;
@@ -196,19 +196,19 @@ impl Book {
         Some(LateTable { folder, number, facts })
     }
 
-    /// Tables that are gone, for who may still hear for which level they were written.
+    /// Takes the deleted tables whose levels may still become known.
     pub fn take_late(&mut self) -> impl Iterator<Item = LateTable> + use<> {
         std::mem::take(&mut self.late).into_iter()
     }
 
-    /// The level for which a table was written that is gone.
+    /// Reports the level of a deleted table.
     pub fn tell_late(&mut self, facts: FileFacts) {
         let (inode, generation) = (facts.inode, facts.generation);
         self.outbox.push(Change::File { facts, extents: None, seen_ns: 0 });
         self.outbox.push(Change::Gone { inode, generation });
     }
 
-    /// A file or folder has this name: what an event has named, or a walk has found.
+    /// Sets the name of a file or folder, found by an event or a walk.
     pub fn link(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, todo: &mut Vec<Todo>) -> Linked {
         let mut removed = Vec::new();
         let before = if is_folder { self.first_name(id.inode) } else { None };
@@ -238,7 +238,7 @@ impl Book {
         self.tree.name(inode).map(|(folder, name)| (folder, name.clone()))
     }
 
-    /// A walk has met this file.
+    /// Notes that a walk has met this file.
     pub fn met(&mut self, inode: u64) {
         if !self.options.with_extents {
             return;
@@ -248,7 +248,7 @@ impl Book {
         }
     }
 
-    /// A name that a walk has not found where it was.
+    /// Notes that a walk has not found a name where it was.
     pub fn not_there(&mut self, folder: u64, name: &[u8], todo: &mut Vec<Todo>) {
         self.no_name(folder, name, None, todo);
     }
@@ -259,13 +259,13 @@ impl Book {
             self.extents -= file.extents as usize;
             self.cut_files -= usize::from(file.is_cut);
             if file.is_reported {
-                // Bounded by what was reported.
+                // Bounded by the number of files that were reported.
                 self.outbox.push(Change::Gone { inode: id.inode, generation: id.generation });
             } else {
                 self.left_out_files += 1;
             }
             if file.links > 1 {
-                // Names that are not known here may lead to it.
+                // The file may have names that are not known here.
                 todo.push(Todo::Walk);
             }
         }
@@ -284,12 +284,12 @@ impl Book {
         })
     }
 
-    /// Whether there is room for changes.
+    /// Whether there is room for more changes.
     pub fn has_room(&self) -> bool {
         self.waiting.0 + self.outbox.len() < CHANGES_MAX && self.waiting.1 + self.outbox_extents < EXTENTS_MAX
     }
 
-    /// Tells a file's facts, now or when there is room.
+    /// Reports a file's facts, now or once there is room.
     fn tell(&mut self, inode: u64) {
         if self.has_room() {
             self.push(inode, None, 0);
@@ -310,7 +310,7 @@ impl Book {
         }
     }
 
-    /// Hands the changes to `put`, which says what waits then.
+    /// Passes the changes to `put`, which returns how many changes and extents are then waiting.
     pub fn drain(&mut self, put: impl FnOnce(&mut Vec<Change>) -> (usize, usize)) {
         while self.has_room() {
             let Some(inode) = self.stale.pop_front() else { break };
@@ -323,7 +323,7 @@ impl Book {
         self.outbox_extents = 0;
     }
 
-    /// The next file to look at: those that are due, or else those that a walk has met.
+    /// The next file to look at: one that is due, or with `bulk` one that a walk has met.
     pub fn next_look(&mut self, now: Instant, bulk: bool) -> Option<Id> {
         loop {
             let inode = if bulk { self.schedule.pop_bulk() } else { self.schedule.pop(now) }?;
@@ -334,17 +334,18 @@ impl Book {
         }
     }
 
-    /// Most extents that this file may have.
+    /// Most extents that may be kept for this file.
     pub fn extents_limit(&self, inode: u64) -> usize {
         let own = self.tree.file(inode).map_or(0, |file| file.extents as usize);
         self.options.extents_max.saturating_sub(self.extents - own)
     }
 
-    /// A look has found a file.
+    /// Handles a look that has found its file.
     pub fn found(&mut self, id: Id, found: Found, begun: Instant, ended: Instant) {
         let Some(file) = self.tree.file_mut(id.inode) else { return };
         let again = found.layout.as_ref().is_some_and(|layout| layout.is_pending || layout.is_shared);
-        // What shares blocks moves when it is written back, which no event tells: some looks after a write, not for ever.
+        // Shared blocks move when the file is written back, which no event reports: it is looked at several times after a write, but not
+        // forever.
         let again = again && (found.layout.as_ref().is_some_and(|layout| layout.is_pending) || file.timing.looks() < 9);
         self.schedule.looked(id.inode, &mut file.timing, begun, ended, again);
         file.misses = 0;
@@ -371,7 +372,7 @@ impl Book {
         }
     }
 
-    /// A look has not found it where it should be.
+    /// Handles a look that has not found its file.
     pub fn missing(&mut self, id: Id, now: Instant, todo: &mut Vec<Todo>) {
         let Some(file) = self.tree.file_mut(id.inode) else { return };
         file.misses += 1;
@@ -382,12 +383,12 @@ impl Book {
         file.misses = 0;
         if let Some((folder, name)) = self.first_name(id.inode) {
             self.no_name(folder, &name, Some(id.inode), todo);
-            // By another name, if it has one.
+            // Look for it by another name, if it has one.
             self.touch(id.inode, now);
         }
     }
 
-    /// It is no regular file.
+    /// Handles a look whose file is no regular file.
     pub fn other(&mut self, id: Id, todo: &mut Vec<Todo>) {
         for _ in 0..=super::tree::NAMES_MAX {
             let Some((folder, name)) = self.first_name(id.inode) else { return };
@@ -395,7 +396,7 @@ impl Book {
         }
     }
 
-    /// The levels of a table.
+    /// Sets the levels of a table.
     pub fn set_levels(&mut self, inode: u64, levels: Levels) {
         if let Some(file) = self.tree.file_mut(inode).filter(|file| file.levels != levels) {
             file.levels = levels;
@@ -403,7 +404,7 @@ impl Book {
         }
     }
 
-    /// A look has failed: it is tried again later.
+    /// Handles a look that has failed; it will be repeated later.
     pub fn failed(&mut self, id: Id, begun: Instant, ended: Instant) {
         if let Some(file) = self.tree.file_mut(id.inode) {
             self.schedule.looked(id.inode, &mut file.timing, begun, ended, true);
@@ -411,7 +412,7 @@ impl Book {
     }
 }
 
-/// A time by the monotonic clock, in nanoseconds.
+/// `begun` by the monotonic clock, in nanoseconds.
 fn since(begun: Instant) -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let now_ns = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);

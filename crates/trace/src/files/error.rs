@@ -4,25 +4,25 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Failure to watch a mounted file system.
+/// Why a mounted file system cannot be watched.
 #[derive(Debug, Error)]
 pub enum FilesError {
     /// Nothing is mounted there.
     #[error("{path}: no file system is mounted here")]
     NoMount {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
     /// A path that the kernel's calls cannot take.
     #[error("{path}: not a path that can be watched")]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
-    /// Something of the system cannot be read.
+    /// A file of the system cannot be read.
     #[error("{path}: cannot be read")]
     Read {
-        /// What.
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]

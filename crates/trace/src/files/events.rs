@@ -1,12 +1,12 @@
-//! What fanotify(7) tells, as its group was asked for it here (`FAN_REPORT_DFID_NAME_TARGET`): `include/uapi/linux/fanotify.h`.
+//! Decodes the events of fanotify(7), for groups with `FAN_REPORT_DFID_NAME_TARGET`: `include/uapi/linux/fanotify.h`.
 
 use super::handle::Handle;
 
 /// Bytes of `struct fanotify_event_metadata`.
 const METADATA_BYTES: usize = 24;
 const METADATA_VERSION: u8 = 3;
-/// Bytes of a handle's record before the handle: type, length, file system (`struct fanotify_event_info_fid`), and of the
-/// handle's own head (`struct file_handle`).
+/// Bytes before the handle in its record: type, length, file system (`struct fanotify_event_info_fid`); and bytes of the handle's own head
+/// (`struct file_handle`).
 const INFO_BYTES: usize = 12;
 const HANDLE_HEAD_BYTES: usize = 8;
 
@@ -28,17 +28,17 @@ pub struct Entry<'a> {
 /// An event, or several of one file that the kernel has merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// `FAN_*`, those of all merged events.
+    /// `FAN_*` bits of all merged events.
     pub mask: u64,
-    /// Where it happened; of a rename, the new name.
+    /// Folder and name of the event; for a rename, the new ones.
     pub entry: Option<Entry<'a>>,
-    /// Of a rename: the old name.
+    /// For a rename, the old folder and name.
     pub from: Option<Entry<'a>>,
-    /// Whom it happened to, where the kernel tells (5.17).
+    /// The file concerned, if the kernel reports it (from 5.17).
     pub file: Option<Handle>,
 }
 
-/// The events in what was read from a group; ends at the first that is malformed.
+/// Iterates over the events read from a group; ends at the first malformed one.
 pub fn events(bytes: &[u8]) -> impl Iterator<Item = Event<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ pub fn events(bytes: &[u8]) -> impl Iterator<Item = Event<'_>> {
                 INFO_FID => found.file = handle(info).map(|(handle, _)| handle),
                 INFO_DFID_NAME | INFO_NEW_DFID_NAME => found.entry = entry(info),
                 INFO_OLD_DFID_NAME => found.from = entry(info),
-                // An event of a folder itself.
+                // An event of the folder itself.
                 INFO_DFID if found.file.is_none() => found.file = handle(info).map(|(handle, _)| handle),
                 _ => {}
             }
@@ -75,7 +75,7 @@ fn split_info(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     if len < 4 { None } else { bytes.split_at_checked(len) }
 }
 
-/// The handle in a record, and what follows it there.
+/// The handle in a record, and the bytes behind it.
 fn handle(info: &[u8]) -> Option<(Handle, &[u8])> {
     let head = info.get(INFO_BYTES..)?;
     let (len, kind) = (u32_at(head, 0)? as usize, u32_at(head, 4)?);

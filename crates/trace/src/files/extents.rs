@@ -1,4 +1,4 @@
-//! Where a file's bytes lie, as FIEMAP tells it (`Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`).
+//! The places of a file's data on the disk, by FIEMAP (`Documentation/filesystems/fiemap.rst`, `include/uapi/linux/fiemap.h`).
 
 use super::Extent;
 use super::kernel::{self, Fiemap, RawExtent};
@@ -15,24 +15,24 @@ const INLINE: u32 = 0x200;
 const UNWRITTEN: u32 = 0x800;
 const SHARED: u32 = 0x2000;
 
-/// Where a file lies.
+/// The places of a file's data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Its extents, by their place in the file; neighbours on both sides are one.
+    /// Extents in order of their offset in the file; adjacent ones are joined if they are adjacent on the disk too.
     pub extents: Vec<Extent>,
-    /// Whether some of its data have no place yet.
+    /// Whether some data has no place yet.
     pub is_pending: bool,
-    /// Whether it shares blocks with another file, so that what is written to it moves.
+    /// Whether the file shares blocks with another one, so that written data moves.
     pub is_shared: bool,
-    /// Extents beyond the limit: at least one where this is not 0.
+    /// Number of extents beyond the limit; if there are any, a lower bound.
     pub left_out: u64,
 }
 
 impl Layout {
-    /// Asks the file system. `begin_bytes`: where its device begins on the disk.
+    /// Asks the file system. `begin_bytes` is where the file system's device begins on the disk.
     ///
     /// # Errors
-    /// Where it does not tell.
+    /// The file system cannot answer.
     pub fn of(
         file: BorrowedFd<'_>,
         begin_bytes: u64,
@@ -50,7 +50,7 @@ impl Layout {
             for extent in found {
                 layout.add(extent, begin_bytes, size_bytes, limit);
             }
-            // Forward only, whatever the file system says.
+            // Always forward, whatever the file system reports.
             if is_last || end <= start || layout.left_out > 0 {
                 return Ok(layout);
             }
@@ -60,7 +60,7 @@ impl Layout {
 
     fn add(&mut self, extent: &RawExtent, begin_bytes: u64, size_bytes: u64, limit: usize) {
         if extent.flags & (DELALLOC | UNKNOWN) != 0 {
-            // What is reserved behind the end (XFS) need never get a place.
+            // Space reserved beyond the end of the file (XFS) may never get a place.
             self.is_pending |= extent.logical < size_bytes;
             return;
         }
@@ -88,7 +88,7 @@ impl Layout {
         }
     }
 
-    /// A number that differs where the extents do.
+    /// A hash of the extents, to detect changes.
     pub fn fingerprint(&self, state: &RandomState) -> u64 {
         state.hash_one(&self.extents)
     }

@@ -1,20 +1,20 @@
-//! Which file a file handle is of: file systems write inode and generation into it, each in one of a few ways.
+//! Decodes file handles: file systems put inode and generation into them, in one of a few layouts.
 
 use super::kernel::{self, RawHandle};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// A file for as long as it exists: numbers of inodes are used again, with another generation.
+/// Identity of a file during its life; inode numbers are reused with another generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     /// Number of the inode.
     pub inode: u64,
-    /// Its generation; 0 where the file system has none.
+    /// Generation of the inode; 0 if the file system has none.
     pub generation: u32,
 }
 
-/// What a handle tells.
+/// The contents of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     /// The file.
@@ -31,7 +31,7 @@ const INO64_GEN: i32 = 0x81;
 const BTRFS: i32 = 0x4d;
 
 impl Handle {
-    /// The handle of this type and these bytes; `None` for a type that is not known here.
+    /// Decodes a handle of this type; `None` for an unknown type.
     pub fn decode(kind: i32, bytes: &[u8]) -> Option<Self> {
         let u32_at = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes);
         let u64_at = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
@@ -44,10 +44,10 @@ impl Handle {
         Some(Self { id: Id { inode, generation }, subvolume })
     }
 
-    /// The handle of `path` below `folder` (empty: the folder itself), and the identity of its mount.
+    /// The handle of `path` below `folder` (the folder itself if empty), and the id of its mount.
     ///
     /// # Errors
-    /// Where there is no such file, or its file system has no handles that are known here.
+    /// There is no such file, or its file system has no known kind of handles.
     pub fn of(folder: BorrowedFd<'_>, path: &CStr) -> io::Result<(Self, i32)> {
         let (RawHandle { len_bytes, kind, bytes }, mount) = kernel::handle(folder, path)?;
         let bytes = bytes.get(..len_bytes as usize).unwrap_or(&[]);

@@ -1,22 +1,21 @@
-//! Calls of the kernel that have no safe wrapper: fanotify(7), file handles, FIEMAP, and the write-lifetime hint of an inode.
+//! Kernel calls without a safe wrapper: fanotify(7), file handles, FIEMAP, and the write-lifetime hint of an inode.
 //!
-//! The only place of this room where `unsafe` may stand. Layouts: `include/uapi/linux/fanotify.h`, `fiemap.h`, `fcntl.h`, `fs.h`
-//! of Linux 6.18, and name_to_handle_at(2).
+//! The only file of this room with `unsafe`. Layouts: `include/uapi/linux/fanotify.h`, `fiemap.h`, `fcntl.h`, `fs.h` of Linux 6.18, and
+//! name_to_handle_at(2).
 
 use rustix::ioctl::opcode;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Gives this thread, and the threads that it starts, a table of descriptors of its own with nothing but the three standard
-/// ones in it (close_range(2), Linux 5.9).
+/// Gives this thread, and threads that it starts, their own table of descriptors with only the three standard ones (close_range(2), Linux
+/// 5.9).
 ///
-/// A thread that waits for a disk keeps the process's descriptors open for as long as it waits, also when the process is
-/// killed. Where it is this process that serves the disk, its clients would never hear that it has gone, and both would wait
-/// for each other for ever.
+/// A thread that waits for a disk keeps the process's descriptors open while it waits, even when the process is killed. If this process
+/// serves the disk, its clients would never notice that it has gone, and both would wait for each other forever.
 ///
 /// # Errors
-/// Where the kernel is older.
+/// The kernel is too old.
 pub fn own_descriptors() -> io::Result<()> {
     // SAFETY: the call takes numbers only. The table is this thread's own before anything in it is closed, so no descriptor of
     // another thread is touched; this one owns none yet, as its caller promises by calling it first.
@@ -35,15 +34,15 @@ pub const FIEMAP_EXTENTS: usize = 256;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawHandle {
-    /// Bytes of it.
+    /// Length of the handle in bytes.
     pub len_bytes: u32,
     /// Its type (`enum fid_type`).
     pub kind: i32,
-    /// The bytes.
+    /// The contents.
     pub bytes: [u8; HANDLE_BYTES_MAX],
 }
 
-/// An extent as the kernel tells it: `struct fiemap_extent`.
+/// An extent as the kernel reports it: `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawExtent {
@@ -106,7 +105,7 @@ pub fn fanotify(flags: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks a group for the events of the whole file system that holds `path`: fanotify_mark(2).
+/// Requests the events of the whole file system that contains `path`: fanotify_mark(2).
 pub fn mark_file_system(group: BorrowedFd<'_>, mask: u64, path: &CStr) -> io::Result<()> {
     let flags = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
     // SAFETY: the descriptor is open for as long as it is borrowed, and the path ends with a zero.
@@ -114,8 +113,8 @@ pub fn mark_file_system(group: BorrowedFd<'_>, mask: u64, path: &CStr) -> io::Re
     checked(i64::from(result)).map(drop)
 }
 
-/// The handle of `path`, relative to `folder`, and the identity of the mount that it is on; no symbolic link is followed.
-/// An empty path is `folder` itself.
+/// The handle of `path` relative to `folder`, and the id of its mount; symbolic links are not followed. An empty path means `folder`
+/// itself.
 pub fn handle(folder: BorrowedFd<'_>, path: &CStr) -> io::Result<(RawHandle, i32)> {
     let mut handle = RawHandle { len_bytes: HANDLE_BYTES_MAX as u32, kind: 0, bytes: [0; HANDLE_BYTES_MAX] };
     let mut mount = 0i32;
@@ -146,7 +145,7 @@ pub fn write_hint(file: BorrowedFd<'_>) -> io::Result<u64> {
 
 const F_GET_RW_HINT: i32 = 1024 + 11;
 
-/// The flags of a file that XFS and others keep (`FS_IOC_FSGETXATTR`).
+/// The extended flags of a file, which XFS and others keep (`FS_IOC_FSGETXATTR`).
 pub fn xflags(file: BorrowedFd<'_>) -> io::Result<u32> {
     let mut attributes = FsxAttr { xflags: 0, others: [0; 4], pad: [0; 8] };
     let operation = opcode::read::<FsxAttr>(b'X', 31);
@@ -156,7 +155,7 @@ pub fn xflags(file: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(attributes.xflags)
 }
 
-/// The file's extents from `start` on, as many as there is room for (`FS_IOC_FIEMAP`); data that is not written yet stays so.
+/// The file's extents from `start` on, as many as fit (`FS_IOC_FIEMAP`). Does not make the file system write data back.
 pub fn fiemap<'a>(file: BorrowedFd<'_>, start: u64, room: &'a mut Fiemap) -> io::Result<&'a [RawExtent]> {
     room.head =
         FiemapHead { start, length: u64::MAX - start, flags: 0, mapped: 0, count: FIEMAP_EXTENTS as u32, reserved: 0 };

@@ -1,4 +1,4 @@
-//! One look at a file: size, hint and extents. Nothing of it stays open.
+//! One look at a file: size, hint and extents. Nothing stays open afterwards.
 
 use super::Lifetime;
 use super::extents::Layout;
@@ -10,42 +10,42 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// `FS_XFLAG_REALTIME`: the data of this file of XFS are on another device (`include/uapi/linux/fs.h`).
+/// `FS_XFLAG_REALTIME`: the data of this XFS file is on another device (`include/uapi/linux/fs.h`).
 const REALTIME: u32 = 1;
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Debug)]
 pub enum Look {
-    /// The file.
+    /// The file was found.
     Found(Found),
-    /// There is no such file, or another one by that name.
+    /// There is no such file, or another one has its name.
     Missing,
-    /// It is no regular file.
+    /// The name belongs to something else than a regular file.
     Other,
-    /// The system would not say.
+    /// The system call failed.
     Failed(io::Error),
 }
 
-/// What is known of a file after a look.
+/// The facts about a file by a look.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// The hint of its inode, where there are such.
+    /// The hint of its inode; `None` if the file system has none.
     pub lifetime: Option<Lifetime>,
-    /// How many names it has.
+    /// Number of its names.
     pub links: u32,
-    /// Where it lies, where that was asked.
+    /// Places of its data, if they were asked for.
     pub layout: Option<Layout>,
 }
 
-/// What is asked of extents.
+/// How extents are asked for.
 pub struct Ask<'a> {
-    /// Where the device begins on the disk.
+    /// Where the file system's device begins on the disk.
     pub begin_bytes: u64,
-    /// Most extents.
+    /// Most extents to return.
     pub limit: usize,
-    /// Room for the kernel's answers.
+    /// Buffer for the kernel's answers.
     pub room: &'a mut Fiemap,
 }
 
@@ -64,7 +64,7 @@ pub fn look(path: &Path, id: Id, has_handles: bool, extents: Option<Ask<'_>>) ->
 
 fn found(path: &Path, id: Id, has_handles: bool, extents: Option<Ask<'_>>) -> io::Result<Look> {
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    // First without opening: devices do things when they are opened.
+    // Without opening it first, because opening a device may have effects.
     let before = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC, wanted)?;
     if before.stx_ino != id.inode {
         return Ok(Look::Missing);
@@ -87,7 +87,7 @@ fn found(path: &Path, id: Id, has_handles: bool, extents: Option<Ask<'_>>) -> io
     let hint = kernel::write_hint(file).ok().and_then(|hint| usize::try_from(hint).ok());
     let lifetime = hint.and_then(|hint| Lifetime::ALL.get(hint)).copied();
     let layout = match extents {
-        // ext2 has no such flags, and no such device.
+        // ext2 has neither such flags nor such a device.
         Some(_) if kernel::xflags(file).unwrap_or(0) & REALTIME != 0 => Some(Layout::default()),
         Some(ask) => Some(Layout::of(file, ask.begin_bytes, now.stx_size, ask.limit, ask.room)?),
         None => None,
@@ -95,14 +95,14 @@ fn found(path: &Path, id: Id, has_handles: bool, extents: Option<Ask<'_>>) -> io
     Ok(Look::Found(Found { size_bytes: now.stx_size, lifetime, links: now.stx_nlink, layout }))
 }
 
-/// Reads from a file without touching its access time; how many bytes, 0 at its end or where it is not there.
+/// Reads from a file without changing its access time. Returns the number of bytes: 0 at the end, or if there is no such file.
 ///
 /// # Errors
-/// Reading.
+/// Reading failed.
 pub fn read_at(path: &Path, id: Id, has_handles: bool, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags | OFlags::NOATIME, Mode::empty()) {
-        // Only owners and root may ask for that.
+        // Only owners and root may use this flag.
         Err(Errno::PERM) => openat(CWD, path, flags, Mode::empty()),
         other => other,
     };

@@ -1,14 +1,14 @@
-//! What lies where in a mounted file system, watched live: names, sizes, lifetime hints and places on the disk.
+//! Watches live what lies where in a mounted file system: names, sizes, lifetime hints and places on the disk.
 //!
-//! [`Watch`] runs a thread of its own. It takes the events of the whole file system (fanotify(7), by file and name, so that a
-//! file that lives for a moment has a name too), reads all folders once, and looks at files when they were made or written: at
-//! most every 250 ms while they are being written, and again at growing rests while data have no place yet. Places are those of
-//! FIEMAP, with the begin of the partition added. What no event tells (writes through a mapping, and those of io_submit(2)) is
-//! found when the file is closed, or by walks every 30 seconds to ten minutes. Where the kernel refuses events, it walks with rests instead, and says so.
+//! [`Watch`] runs its own thread. The thread handles the events of the whole file system (fanotify(7), with file and name, so that even
+//! short-lived files have a name), reads all folders once, and looks at files that were created or written: at most every 250 ms while they
+//! are being written, and again at growing intervals while data has no place yet. Places come from FIEMAP, plus the beginning of the
+//! partition. Changes without an event (writes through a mapping, or by io_submit(2)) are found when the file is closed, or by walks every
+//! 30 seconds to ten minutes. If the kernel refuses events, the thread walks at intervals instead, and reports so.
 //!
-//! Between looks nothing on the mount is open, so that it can be unmounted; then the watch ends. Everything is bounded: files,
-//! extents, depth, length of paths, changes that wait, and the share of a CPU. Measured unoptimised on two busy cores: 15
-//! microseconds of CPU for each file of the first walk (4 without places), below 1 % of a CPU while fio or db_bench write.
+//! Between looks nothing on the mount is open, so that it can be unmounted, which ends the watch. Everything is bounded: files, extents,
+//! depth, length of paths, waiting changes, and the share of a CPU. Measured unoptimised on two busy cores: 15 microseconds of CPU for each
+//! file of the first walk (4 without places), and below 1 % of a CPU while fio or db_bench writes.
 //!
 //! ```text
 //! fanotify -> events -> Book (Tree of names, Schedule) -> changes -> Shared -> Watch::changes
@@ -43,53 +43,53 @@ use crate::Lifetime;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A run of bytes of a file that lies on the disk in one piece.
+/// A contiguous range of a file's data on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// Where it begins on the whole disk, in bytes.
+    /// Byte offset on the whole disk.
     pub disk_offset_bytes: u64,
-    /// Where it begins in the file, in bytes.
+    /// Byte offset in the file.
     pub file_offset_bytes: u64,
     /// Its length in bytes.
     pub len_bytes: u64,
-    /// Whether the file's data is there; else the place is only reserved, and holds what was there before.
+    /// Whether the place holds the file's data; otherwise it is only reserved, and holds old data.
     pub is_written: bool,
 }
 
-/// What is known of a file.
+/// The facts about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
     /// Its inode.
     pub inode: u64,
-    /// The inode's generation: together they name the file for as long as it exists.
+    /// Generation of the inode; together they identify the file during its life.
     pub generation: u32,
-    /// Its absolute path, through the mount point; what is not UTF-8 is replaced. One of them where it has several.
+    /// Absolute path through the mount point; bytes that are not UTF-8 are replaced. If there are several paths, one of them.
     pub path: String,
-    /// Its size in bytes, 0 before it was looked at.
+    /// Size in bytes; 0 before the first look.
     pub size_bytes: u64,
-    /// The hint of its inode; `None` before it was looked at, or where there are no hints.
+    /// Hint of the inode; `None` before the first look, or if there are no hints.
     pub lifetime: Option<Lifetime>,
-    /// The level at which a table of RocksDB is, or to which it is probably being written; `None` where it is none, or the level
-    /// is not known (yet).
+    /// Level of a table of RocksDB, or the level to which it is probably being written; `None` for other files, or if the level is not
+    /// known (yet).
     pub level: Option<u8>,
-    /// The level for which a table's bytes were written, once RocksDB's LOG tells: moves do not change it.
+    /// Level for which a table was written, once RocksDB's LOG reports it; moves do not change it.
     pub level_written: Option<u8>,
 }
 
-/// Something has changed.
+/// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A file is there, or differs from what was reported.
+    /// A file is new, or differs from what was reported.
     File {
-        /// The facts, all of them.
+        /// All facts about the file.
         facts: FileFacts,
-        /// Its extents in place of those reported before; `None`: those reported before still hold. By their place in the file; blocks
-        /// that files share are reported for each of them.
+        /// Extents that replace those reported before, by offset in the file; `None` if those still hold. Blocks shared by several files
+        /// are reported for each of them.
         extents: Option<Vec<Extent>>,
-        /// When it was looked at for its extents, in nanoseconds of the monotonic clock; 0 without.
+        /// When the extents were read, in nanoseconds of the monotonic clock; 0 without extents.
         seen_ns: u64,
     },
-    /// A file has no name any more. It may still be open, and its blocks used.
+    /// A file has no name any more. It may still be open, so that its blocks are in use.
     Gone {
         /// Its inode.
         inode: u64,
@@ -98,64 +98,64 @@ pub enum Change {
     },
 }
 
-/// What is watched, and its bounds.
+/// What is watched, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOptions {
     /// The mount point.
     pub mount: PathBuf,
-    /// Whether places on the disk are wanted, and sizes and hints as they change; else names are, and a file is looked at only
-    /// when it is made and when one that was written is closed.
+    /// Whether places on the disk are wanted, with sizes and hints as they change. Otherwise only names are, and a file is looked at only
+    /// when it is created and when it is closed after writing.
     pub with_extents: bool,
-    /// Most files (some 300 bytes each); and most folders.
+    /// Most files (about 300 bytes each), and most folders.
     pub files_max: usize,
-    /// Most extents reported in all.
+    /// Most extents that are reported in total.
     pub extents_max: usize,
 }
 
-/// How a watch learns of changes.
+/// How a watch detects changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Watching {
     /// By the kernel's events.
     #[default]
     ByEvents,
-    /// By walking, because there are no events. What lives shorter than a walk's interval is not seen.
+    /// By walks, because there are no events. Files that live shorter than the interval of walks are not seen.
     ByWalks {
-        /// Why.
+        /// Why there are no events.
         why: String,
     },
 }
 
-/// How a watch is doing.
+/// The state of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchState {
-    /// How it learns of changes.
+    /// How it detects changes.
     pub watching: Watching,
-    /// Files known.
+    /// Number of known files.
     pub files: usize,
-    /// Extents reported, of those files.
+    /// Number of extents reported for these files.
     pub extents: usize,
-    /// Whether the first walk is complete, and every file it has met was looked at.
+    /// Whether the first walk is complete, and every file that it met was looked at.
     pub is_walked: bool,
-    /// Walks of all folders completed.
+    /// Number of complete walks.
     pub walks: u64,
-    /// Events taken.
+    /// Number of events handled.
     pub events: u64,
-    /// Looks at files.
+    /// Number of looks at files.
     pub looks: u64,
-    /// How often the kernel's queue of events ran over; each time all is walked again.
+    /// How often the kernel's event queue overflowed; each time everything is walked again.
     pub lost: u64,
-    /// How often a file or folder was left out for the limits.
+    /// How often a file or folder was left out because of the limits.
     pub left_out_files: u64,
-    /// Files of which not all extents are reported, for the limit.
+    /// Number of files whose extents are only partly reported because of the limit.
     pub cut_files: usize,
-    /// Changes that wait to be taken.
+    /// Number of changes that wait to be taken.
     pub waiting: usize,
     /// CPU time of the thread.
     pub cpu: Duration,
-    /// Why places on the disk are not reported although they are wanted.
+    /// Why places on the disk are not reported although they are wanted; `None` if they are.
     pub no_extents: Option<String>,
-    /// What failed last.
+    /// The last error.
     pub last_error: Option<String>,
-    /// Why it has ended; `None` while it watches.
+    /// Why the watch has ended; `None` while it runs.
     pub ended: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Which mounts there are (proc_pid_mountinfo(5)), and which disk holds what is mounted (sysfs).
+//! The mounts (proc_pid_mountinfo(5)), and the disk that holds a mounted file system (sysfs).
 
 use super::error::FilesError;
 use std::ffi::OsString;
@@ -6,32 +6,32 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel tells the mounts.
+/// Where the kernel lists the mounts.
 pub const MOUNTS_PATH: &str = "/proc/self/mountinfo";
-/// File systems whose FIEMAP tells places on the one block device that they are mounted from.
+/// File systems whose FIEMAP returns places on the one block device that they are mounted from.
 const MAPPED: [&str; 4] = ["xfs", "ext4", "ext3", "ext2"];
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Its identity while it lasts.
+    /// Id of the mount while it exists.
     pub id: i32,
-    /// Major and minor number of its file system: the block device's, or one of its own.
+    /// Major and minor number of the file system: those of the block device, or its own.
     pub number: (u32, u32),
-    /// The folder of the file system that is mounted: `/`, unless it is a bind mount of a part.
+    /// The mounted folder of the file system: `/` unless this is a bind mount of a part.
     pub root: PathBuf,
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
     /// Kind of file system, such as `xfs`.
     pub kind: String,
-    /// What is mounted: a device's path, or a name.
+    /// The mounted source: a device's path, or a name.
     pub source: PathBuf,
 }
 
 /// The mounts that this process sees.
 ///
 /// # Errors
-/// Where the system does not tell.
+/// The list of mounts cannot be read.
 pub fn mounts() -> Result<Vec<Mount>, FilesError> {
     let text = fs::read(MOUNTS_PATH).map_err(|source| FilesError::Read { path: MOUNTS_PATH.into(), source })?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(mount).collect())
@@ -54,7 +54,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Blanks, tabs, line ends and backslashes are written as octal numbers there.
+/// Decodes the octal numbers by which blanks, tabs, line ends and backslashes are written.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -67,12 +67,12 @@ fn unescaped(text: &[u8]) -> PathBuf {
     OsString::from_vec(out).into()
 }
 
-/// Where a mounted file system lies.
+/// The place of a mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The mount.
     pub mount: Mount,
-    /// Where its bytes are on a disk; or why that cannot be said.
+    /// The part of a disk that holds it, or why that is not known.
     pub device: Result<OnDisk, String>,
 }
 
@@ -83,27 +83,27 @@ pub struct OnDisk {
     pub disk: String,
     /// The disk's major and minor number.
     pub number: (u32, u32),
-    /// First byte of the part.
+    /// Byte offset of the part.
     pub begin_bytes: u64,
-    /// Bytes of it.
+    /// Length of the part in bytes.
     pub len_bytes: u64,
 }
 
 impl Place {
-    /// The place of what is mounted at `point`. Asks nothing of the mount itself.
+    /// The place of the file system mounted at `point`. Does not access the mount itself.
     ///
     /// # Errors
-    /// Where nothing is mounted there.
+    /// Nothing is mounted there.
     pub fn of(point: &Path) -> Result<Self, FilesError> {
         let full = point.canonicalize().map_err(|source| FilesError::Read { path: point.to_owned(), source })?;
-        // The last one lies on top.
+        // The last mount at a point hides the others.
         let mount = mounts()?.into_iter().rfind(|mount| mount.point == full);
         let mount = mount.ok_or_else(|| FilesError::NoMount { path: point.to_owned() })?;
         let device = on_disk(&mount);
         Ok(Self { mount, device })
     }
 
-    /// Whether it is mounted still; where the system does not tell, it is.
+    /// Whether it is still mounted; if the system does not say, it is assumed to be.
     #[must_use]
     pub fn is_mounted(&self) -> bool {
         let same = |mount: &Mount| mount.id == self.mount.id && mount.number == self.mount.number;
@@ -124,7 +124,7 @@ fn on_disk(mount: &Mount) -> Result<OnDisk, String> {
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         text.trim().parse().map_err(|_| format!("{}: {:?} is no number", path.display(), text.trim()))
     };
-    // dm, md and bcache lie on other devices, in pieces.
+    // dm, md and bcache are spread over other devices.
     if fs::read_dir(folder.join("slaves")).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(format!("{} is made of other devices", name(&folder)));
     }

@@ -1,7 +1,7 @@
-//! Databases of RocksDB in a mount: their LOGs are followed for the levels of their tables.
+//! Databases of RocksDB in a mount: their LOGs are followed to learn the levels of tables.
 //!
-//! A folder with `CURRENT`, `LOG` and a `MANIFEST-*` is one (`file/filename.cc`). When a database is opened its `LOG` becomes
-//! `LOG.old.MICROSECONDS`; what was not read of it then is read by that name.
+//! A folder with `CURRENT`, `LOG` and a `MANIFEST-*` is a database (`file/filename.cc`). When it is opened, its `LOG` is renamed to
+//! `LOG.old.MICROSECONDS`; the part not yet read is then read from there.
 
 use super::FileFacts;
 use super::book::Book;
@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 
 /// Most databases that are followed.
 const DATABASES_MAX: usize = 256;
-/// Most older LOGs that are read of each.
+/// Most older LOGs that are read for each database.
 const OLD_MAX: usize = 16;
-/// Most tables whose level is waited for.
+/// Most tables of a database whose level is awaited.
 const WAITING_MAX: usize = 4096;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
-/// How often a LOG is read on. RocksDB itself writes it out after five seconds at the latest (`env/env_posix.cc`).
+/// How often a LOG is read further. RocksDB itself writes it out after at most five seconds (`env/env_posix.cc`).
 const EVERY: Duration = Duration::from_millis(500);
-/// So long it is looked for in the LOG what a table was that is gone.
+/// How long a deleted table is still looked for in the LOG.
 const GONE_FOR: Duration = Duration::from_secs(8);
-/// A table that was made is looked for in the LOG after this.
+/// How long after its creation a table is looked for in the LOG.
 const SETTLE: Duration = Duration::from_millis(30);
 
 /// The databases of a mount.
@@ -38,26 +38,26 @@ pub struct Databases {
 #[derive(Debug)]
 struct Database {
     log: RocksdbLog,
-    /// The file being read, and how far it was.
+    /// The file being read, and the position in it.
     at: Option<(Id, u64)>,
-    /// Older ones that come first.
+    /// Older LOGs that come first.
     old: VecDeque<Id>,
     /// Tables whose level is not certain yet.
     waiting: BTreeSet<u64>,
-    /// Those that are gone meanwhile, and since when.
+    /// Tables that were deleted meanwhile, and when.
     gone: BTreeMap<u64, (FileFacts, Instant)>,
     due: Instant,
 }
 
 impl Databases {
-    /// A folder that may be a database.
+    /// Checks a folder that may be a database.
     pub fn noticed(&mut self, book: &Book, folder: u64, now: Instant) {
         let Some(entries) = book.tree.entries(folder) else { return };
         let is_one = entries.contains_key(&b"CURRENT"[..])
             && entries.contains_key(&b"LOG"[..])
             && entries.keys().any(|name| name.starts_with(b"MANIFEST-"));
         if let Some(database) = self.found.get_mut(&folder) {
-            // The LOG may be another one.
+            // The LOG may be a new one.
             database.due = database.due.min(now + SETTLE);
             return;
         }
@@ -81,7 +81,7 @@ impl Databases {
         self.found.insert(folder, database);
     }
 
-    /// A table was made.
+    /// Notes that a table was created.
     pub fn table(&mut self, folder: u64, number: u64, now: Instant) {
         if let Some(database) = self.found.get_mut(&folder)
             && database.waiting.len() < WAITING_MAX
@@ -96,10 +96,10 @@ impl Databases {
         self.found.values().map(|database| database.due).min()
     }
 
-    /// Reads on in one LOG that is due; whether there was one.
+    /// Reads further in one LOG that is due; false if none is due.
     ///
     /// # Errors
-    /// Where it cannot be read; it is tried again later.
+    /// A LOG cannot be read; it is tried again later.
     pub fn step(&mut self, book: &mut Book, has_handles: bool, now: Instant) -> io::Result<bool> {
         for LateTable { folder, number, facts } in book.take_late() {
             if let Some(database) = self.found.get_mut(&folder)
@@ -134,7 +134,7 @@ impl Databases {
                 database.due = now;
             }
         } else if Some(id) != log {
-            // It is another one's turn.
+            // The next LOG begins.
             database.log.end();
             database.at = None;
             database.due = now;
@@ -184,7 +184,7 @@ mod tests {
         FileFacts { inode, generation: 1, path, size_bytes: 5, lifetime: None, level: None, level_written: None }
     }
 
-    /// The flush that made table 12 is logged after the table is gone; nothing is ever logged of 13.
+    /// The flush that wrote table 12 is logged after the table was deleted; table 13 is never logged.
     #[test]
     fn levels_of_tables_that_are_gone_are_reported_or_given_up() {
         let options = WatchOptions { mount: "/m".into(), with_extents: false, files_max: 100, extents_max: 0 };

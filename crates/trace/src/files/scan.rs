@@ -1,4 +1,4 @@
-//! Reading folders: one at a time, in slices, with nothing open between them.
+//! Reads folders: one at a time, in slices, with nothing open in between.
 
 use super::book::{Book, Todo};
 use super::handle::{Handle, Id};
@@ -12,28 +12,28 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-/// The root of a mount, as its handles name it.
+/// The root of a mount, as its file handles name it.
 #[derive(Clone, Copy, Debug)]
 pub struct Root {
     /// The root folder.
     pub handle: Handle,
-    /// The mount, as handles name it; none where the file system has no handles that are known here.
+    /// The mount id in handles; `None` if the file system has no known kind of handles.
     pub mount: Option<i32>,
     /// Device number of its files.
     device: (u32, u32),
 }
 
 impl Root {
-    /// The root of what is mounted. It is in memory for as long as it is mounted, so this asks nothing of the device.
+    /// The root of a mounted file system. It stays in memory while mounted, so this does no I/O on the device.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The mount point cannot be opened.
     pub fn of(point: &Path) -> io::Result<Self> {
         let folder = open(point, OFlags::PATH)?;
         let stat = statx(folder.as_fd(), c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
         let device = (stat.stx_dev_major, stat.stx_dev_minor);
         match Handle::of(folder.as_fd(), c"") {
-            // Where the handle names another number, it is not the one that requests are known by.
+            // If the handle has another inode number, it is not the one by which requests name files.
             Ok((handle, mount)) if handle.id.inode == stat.stx_ino => Ok(Self { handle, mount: Some(mount), device }),
             _ => {
                 let id = Id { inode: stat.stx_ino, generation: 0 };
@@ -42,7 +42,7 @@ impl Root {
         }
     }
 
-    /// What `name` in `folder` is; `None` where it is no matter of this mount, or gone.
+    /// What `name` in `folder` is; `None` if it does not belong to this mount, or is gone.
     fn identify(&self, folder: BorrowedFd<'_>, name: &[u8], kind: FileType) -> Option<(Id, bool)> {
         let name = CString::new(name).ok()?;
         let is_known = matches!(kind, FileType::Directory | FileType::RegularFile);
@@ -68,7 +68,7 @@ impl Root {
         }
     }
 
-    /// Whether this open folder is the one that is meant.
+    /// Whether this open folder is the expected one.
     fn is(&self, folder: BorrowedFd<'_>, id: Id) -> bool {
         match self.mount {
             Some(mount) => Handle::of(folder, c"").is_ok_and(|(handle, on)| handle.id == id && on == mount),
@@ -82,13 +82,13 @@ fn open(path: &Path, how: OFlags) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Folders that are to be read.
+/// The folders that are to be read.
 #[derive(Debug, Default)]
 pub struct Scans {
     queue: VecDeque<(u64, bool)>,
     queued: HashSet<u64>,
     current: Option<Current>,
-    /// Begin of the walk of all that is in progress, whether it must be followed by another one.
+    /// When the present walk of everything began, and whether another one must follow.
     walk: Option<(Instant, bool)>,
 }
 
@@ -99,12 +99,12 @@ struct Current {
     entries: std::vec::IntoIter<(Box<[u8]>, FileType)>,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is more to do.
     More,
-    /// Nothing is left; a walk has ended with it that had begun at that time.
+    /// Nothing is left; if a walk has ended, the time when it began.
     Done(Option<Instant>),
 }
 
@@ -114,12 +114,12 @@ impl Scans {
         self.current.is_some() || !self.queue.is_empty()
     }
 
-    /// Reads this folder, with all below where that is wanted.
+    /// Queues a folder, with everything below it if `is_deep`.
     pub fn folder(&mut self, folder: u64, is_deep: bool) {
         self.push(folder, is_deep);
     }
 
-    /// Walks all from the root, after the walk that is in progress where there is one.
+    /// Walks everything from the root, after a walk that is in progress.
     pub fn walk(&mut self, root: u64, now: Instant) {
         match &mut self.walk {
             Some((_, again)) => *again = true,
@@ -138,7 +138,7 @@ impl Scans {
         }
     }
 
-    /// Reads for a while; and what failed, where something did: the walk goes on without that folder.
+    /// Reads for a while. Returns what failed, if something did; the walk goes on without that folder.
     pub fn step(
         &mut self,
         book: &mut Book,
@@ -175,7 +175,7 @@ impl Scans {
         };
         let path =
             book.path(current.folder.inode).filter(|_| book.tree.id(current.folder.inode) == Some(current.folder));
-        // Moved or gone meanwhile: events tell, or the next walk.
+        // Moved or gone meanwhile: events report that, or the next walk finds it.
         let Some(path) = path else { return Ok(()) };
         let folder = match open(&path, OFlags::PATH) {
             Ok(folder) if root.is(folder.as_fd(), current.folder) => folder,
@@ -195,7 +195,7 @@ impl Scans {
         Ok(())
     }
 
-    /// Reads the names of the next folder, and takes those out that are gone.
+    /// Reads the names of the next folder, and removes those that are gone.
     fn begin(
         &mut self,
         book: &mut Book,
@@ -206,7 +206,7 @@ impl Scans {
         let Some((inode, is_deep)) = self.queue.pop_front() else { return Ok(None) };
         self.queued.remove(&inode);
         let (Some(path), Some(id)) = (book.path(inode), book.tree.id(inode)) else { return Ok(None) };
-        // Reading must not make the folder's access time be written; only owners and root may ask for that.
+        // Reading must not cause a write of the folder's access time; only owners and root may use this flag.
         let folder = match open(&path, OFlags::RDONLY | OFlags::NOATIME) {
             Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => open(&path, OFlags::RDONLY),
             other => other,
@@ -250,10 +250,10 @@ impl Scans {
 }
 
 impl Place {
-    /// The root of what is mounted here.
+    /// The root of the file system mounted here.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The mount point cannot be opened.
     pub fn root(&self) -> io::Result<Root> {
         Root::of(&self.mount.point)
     }

@@ -1,27 +1,27 @@
-//! When which file is looked at: soon after it was written, seldom while it is being written, and again and again, at growing
-//! rests, while its data have no place yet. Pure: time is a value.
+//! Decides when files are looked at: soon after they were written, rarely while they are being written, and repeatedly at growing intervals
+//! while their data has no place yet. Pure: time is a value.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// A file is looked at so long after an event, so that what comes with it has come.
+/// How long after an event a file is looked at, so that related events have arrived.
 const SETTLE: Duration = Duration::from_millis(20);
-/// A file that is being written is looked at not more often.
+/// Shortest interval between looks at a file that is being written.
 pub const EVERY: Duration = Duration::from_millis(250);
-/// And not more often than so many times as long as a look takes.
+/// The interval is also at least this many times the duration of a look.
 const COST_FACTOR: u32 = 20;
-/// Longest rest between looks at a file whose data have no place yet.
+/// Longest interval between looks at a file whose data has no place yet.
 const REST_MAX: Duration = Duration::from_secs(60);
-/// A file that was not found is looked for again after this: its new name may be on the way.
+/// How long after a failed look a file is looked for again: its new name may be on its way.
 const MISSED: Duration = Duration::from_millis(50);
 
-/// What the schedule remembers of a file.
+/// The schedule of one file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timing {
     due: Option<Instant>,
     looked: Option<Instant>,
     cost: Duration,
-    /// Looks since it was written last.
+    /// Number of looks since the last write.
     looks: u32,
     in_bulk: bool,
 }
@@ -30,7 +30,7 @@ pub struct Timing {
 #[derive(Debug, Default)]
 pub struct Schedule {
     due: BTreeSet<(Instant, u64)>,
-    /// Files that a walk has found: after those that are due.
+    /// Files that a walk has met; they come after those that are due.
     bulk: VecDeque<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Schedule {
         self.due.extend(due.map(|due| (due, inode)));
     }
 
-    /// It was made, or written.
+    /// Notes that a file was created or written.
     pub fn touched(&mut self, inode: u64, timing: &mut Timing, now: Instant) {
         timing.looks = 0;
         let rested = timing.looked.map(|looked| looked + EVERY.max(timing.cost * COST_FACTOR));
@@ -53,7 +53,7 @@ impl Schedule {
         }
     }
 
-    /// A walk has met it.
+    /// Notes that a walk has met a file.
     pub fn met(&mut self, inode: u64, timing: &mut Timing) {
         if !timing.in_bulk && timing.due.is_none() {
             timing.in_bulk = true;
@@ -61,7 +61,7 @@ impl Schedule {
         }
     }
 
-    /// It was looked at; `again`: something of it is still to come.
+    /// Notes a look; `again` if something is still to change.
     pub fn looked(&mut self, inode: u64, timing: &mut Timing, begun: Instant, ended: Instant, again: bool) {
         timing.looked = Some(ended);
         timing.cost = ended.saturating_duration_since(begun);
@@ -71,46 +71,46 @@ impl Schedule {
         self.set(inode, timing, due);
     }
 
-    /// It was not found where it was looked for.
+    /// Notes that a file was not found.
     pub fn missed(&mut self, inode: u64, timing: &mut Timing, now: Instant) {
         self.set(inode, timing, Some(now + MISSED));
     }
 
-    /// It is no more.
+    /// Removes a file that no longer exists.
     pub fn forget(&mut self, inode: u64, timing: &mut Timing) {
         self.set(inode, timing, None);
     }
 
-    /// The next that is due; it is not due any more then.
+    /// Takes the next file that is due.
     pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let &(due, inode) = self.due.first().filter(|(due, _)| *due <= now)?;
         self.due.remove(&(due, inode));
         Some(inode)
     }
 
-    /// The next that a walk has met.
+    /// Takes the next file that a walk has met.
     pub fn pop_bulk(&mut self) -> Option<u64> {
         self.bulk.pop_front()
     }
 
-    /// Files met by a walk and not looked at yet.
+    /// Number of files met by a walk and not looked at yet.
     pub fn bulk(&self) -> usize {
         self.bulk.len()
     }
 
-    /// When the next is due.
+    /// When the next file is due.
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(due, _)| *due)
     }
 }
 
 impl Timing {
-    /// Looks since it was written last.
+    /// Number of looks since the last write.
     pub fn looks(&self) -> u32 {
         self.looks
     }
 
-    /// It was taken from the schedule.
+    /// Notes that the file was taken from the schedule.
     pub fn popped(&mut self) {
         self.due = None;
         self.in_bulk = false;
@@ -125,7 +125,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Looks that take one millisecond, within `for_ms`, of a file that is touched every `touch_ms` until `until_ms`.
+    /// Times of looks, each a millisecond long, within `for_ms`, for a file that is touched every `touch_ms` until `until_ms`.
     fn looks(touch_ms: u32, until_ms: u32, for_ms: u32, again: impl Fn(u32) -> bool) -> Vec<u32> {
         let (begin, mut schedule, mut timing) = (Instant::now(), Schedule::default(), Timing::default());
         let mut at = Vec::new();
@@ -157,7 +157,7 @@ mod tests {
         let at = looks(1_000_000, 0, 200_000, |_| true);
         let rests: Vec<u32> = at.windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
         assert_eq!(rests, [250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]);
-        // A write begins again.
+        // A write restarts the intervals.
         let at = looks(20_000, 20_000, 20_400, |_| true);
         assert!(at.contains(&20_020), "{at:?}");
     }

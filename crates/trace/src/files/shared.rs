@@ -1,14 +1,13 @@
-//! What the thread and its taker share: the changes that wait, and the state. Held for as long as it takes to copy, never
-//! during I/O.
+//! State shared by the thread and its owner: waiting changes, and the watch's state. The lock is held only for copying, never during I/O.
 
 use super::{Change, WatchState};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Most changes that wait; and most extents in them, but for one file's.
+/// Most changes that wait.
 pub const CHANGES_MAX: usize = 1 << 16;
-/// Most extents that wait in changes.
+/// Most extents that wait in changes; one file's may exceed it.
 pub const EXTENTS_MAX: usize = 1 << 18;
 
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ struct Held {
     state: WatchState,
 }
 
-/// The shared part.
+/// The shared state.
 #[derive(Debug, Default)]
 pub struct Shared {
     held: Mutex<Held>,
@@ -34,11 +33,11 @@ fn extents(change: &Change) -> usize {
 
 impl Shared {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Nothing that can panic is done while it is held.
+        // Nothing that can panic is done while the lock is held.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands changes over; how many changes and extents wait then.
+    /// Adds changes; returns the number of changes and extents that are then waiting.
     pub fn put(&self, changes: &mut Vec<Change>) -> (usize, usize) {
         let mut held = self.held();
         held.extents += changes.iter().map(extents).sum::<usize>();
@@ -46,7 +45,7 @@ impl Shared {
         (held.changes.len(), held.extents)
     }
 
-    /// Takes changes, at most `limit`; none where the thread is just handing some over.
+    /// Takes at most `limit` changes; none if the thread is adding some at this moment.
     pub fn take(&self, limit: usize, out: &mut Vec<Change>) {
         let mut held = match self.held.try_lock() {
             Ok(held) => held,
@@ -59,12 +58,12 @@ impl Shared {
         held.extents -= out[before..].iter().map(extents).sum::<usize>();
     }
 
-    /// Tells the state.
+    /// Publishes the watch's state.
     pub fn publish(&self, state: &WatchState) {
         self.held().state.clone_from(state);
     }
 
-    /// The state as it was reported last, with what waits now.
+    /// The last published state, with the present number of waiting changes.
     pub fn state(&self) -> WatchState {
         let held = self.held();
         WatchState { waiting: held.changes.len(), ..held.state.clone() }
@@ -75,7 +74,7 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to.
+    /// Whether the thread was asked to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

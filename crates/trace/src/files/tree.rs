@@ -1,6 +1,6 @@
-//! The names of a mounted file system: folders and files by inode, as far as they can be reached from its root.
+//! The names of a mounted file system: folders and files by inode, as far as they are reachable from the root.
 //!
-//! A file may have several names (hard links); the first is the one that is reported, and where it is removed another one.
+//! A file may have several names (hard links). The first one is reported; if it is removed, another one is.
 
 use super::handle::Id;
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 pub const DEPTH_MAX: usize = 128;
 /// Longest path below the mount point, in bytes (`PATH_MAX` less some for the mount point).
 pub const PATH_BYTES_MAX: usize = 3840;
-/// Most names that one file has here beyond its first.
+/// Most names of one file beyond the first.
 pub const NAMES_MAX: usize = 64;
 
 /// A name in a folder; its bytes may be anything but `/` and zero.
 pub type Name = Arc<[u8]>;
 
-/// Names below one root; `T` is what is kept for each file.
+/// Names below one root; `T` is the state of a file.
 #[derive(Debug)]
 pub struct Tree<T> {
     root: u64,
@@ -45,28 +45,28 @@ enum Content<T> {
     File(T),
 }
 
-/// What a new name came to.
+/// The result of adding a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Linked {
-    /// A file or folder that was not known.
+    /// The file or folder was not known.
     New,
-    /// It was known by this name, or by another that stays its first.
+    /// It was known by this name, or by another one that remains its first.
     Known,
-    /// The folder is not known, or the name would be beyond the limits.
+    /// The folder is not known, or the limits do not allow the name.
     Refused,
 }
 
-/// A file that has no name any more.
+/// A file without any name left.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Removed<T> {
-    /// Which.
+    /// Its identity.
     pub id: Id,
-    /// What was kept for it.
+    /// Its state.
     pub file: T,
 }
 
 impl<T: Default> Tree<T> {
-    /// A tree of at most `limit` files, and as many folders.
+    /// A tree with at most `limit` files and as many folders.
     pub fn new(root: Id, limit: usize) -> Self {
         let node = Node {
             generation: root.generation,
@@ -84,22 +84,22 @@ impl<T: Default> Tree<T> {
         }
     }
 
-    /// Files there are.
+    /// Number of files.
     pub fn files(&self) -> usize {
         self.files
     }
 
-    /// How often a name was refused for the limits since it was asked last.
+    /// How often a name was refused because of the limits since the last call.
     pub fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
 
-    /// The identity of an inode that is known.
+    /// The identity of a known inode.
     pub fn id(&self, inode: u64) -> Option<Id> {
         self.nodes.get(&inode).map(|node| Id { inode, generation: node.generation })
     }
 
-    /// What is kept for a file.
+    /// The state of a file.
     pub fn file(&self, inode: u64) -> Option<&T> {
         match &self.nodes.get(&inode)?.content {
             Content::File(file) => Some(file),
@@ -107,7 +107,7 @@ impl<T: Default> Tree<T> {
         }
     }
 
-    /// What is kept for a file.
+    /// The state of a file.
     pub fn file_mut(&mut self, inode: u64) -> Option<&mut T> {
         match &mut self.nodes.get_mut(&inode)?.content {
             Content::File(file) => Some(file),
@@ -115,12 +115,12 @@ impl<T: Default> Tree<T> {
         }
     }
 
-    /// The first name of an inode, and its folder.
+    /// The folder and first name of an inode.
     pub fn name(&self, inode: u64) -> Option<(u64, &Name)> {
         self.nodes.get(&inode).map(|node| (node.folder, &node.name))
     }
 
-    /// What is in a folder; `None` where it is none.
+    /// The entries of a folder; `None` if it is no folder.
     pub fn entries(&self, folder: u64) -> Option<&HashMap<Name, u64>> {
         match &self.nodes.get(&folder)?.content {
             Content::Folder(entries) => Some(entries),
@@ -128,7 +128,7 @@ impl<T: Default> Tree<T> {
         }
     }
 
-    /// The path from the root; `None` where it does not lead there.
+    /// The path from the root; `None` if there is none.
     pub fn path(&self, inode: u64) -> Option<PathBuf> {
         let mut names = Vec::new();
         let mut at = inode;
@@ -146,7 +146,7 @@ impl<T: Default> Tree<T> {
     /// All files at or below `inode`.
     pub fn files_below(&self, inode: u64) -> Vec<u64> {
         let (mut found, mut waiting) = (Vec::new(), vec![inode]);
-        // Folders have one name each, so none is met twice.
+        // A folder has only one name, so none is visited twice.
         while let Some(inode) = waiting.pop() {
             match self.nodes.get(&inode).map(|node| &node.content) {
                 Some(Content::Folder(entries)) => waiting.extend(entries.values()),
@@ -157,7 +157,7 @@ impl<T: Default> Tree<T> {
         found
     }
 
-    /// Whether a new thing in `folder` by a name of `len` bytes keeps the limits.
+    /// Whether a new entry in `folder` with a name of `len` bytes keeps the limits.
     fn fits(&self, folder: u64, len: usize) -> bool {
         let (mut at, mut depth, mut bytes) = (folder, 0, len);
         while at != self.root {
@@ -184,7 +184,7 @@ impl<T: Default> Tree<T> {
         true
     }
 
-    /// A file or folder has a name. What had that name, or was by that inode before, has it no longer: `removed`.
+    /// Sets a name of a file or folder. Whatever had that name, or had that inode before, is removed, and is appended to `removed`.
     pub fn link(&mut self, folder: u64, name: &[u8], id: Id, is_folder: bool, removed: &mut Vec<Removed<T>>) -> Linked {
         let Some(entries) = self.entries(folder) else { return Linked::Refused };
         let before = entries.get(name).copied();
@@ -203,7 +203,7 @@ impl<T: Default> Tree<T> {
         if let Some(before) = before.filter(|before| *before != id.inode) {
             self.unlink(folder, name, Some(before), removed);
         }
-        // What was removed may have been above.
+        // The folder may have been below something that was removed.
         if self.entries(folder).is_none() {
             return Linked::Refused;
         }
@@ -213,7 +213,7 @@ impl<T: Default> Tree<T> {
         }
         let name: Name = name.into();
         match self.nodes.get_mut(&id.inode) {
-            // A folder has one name: it was moved.
+            // A folder has only one name, so it was moved.
             Some(node) if is_folder => {
                 let (old_folder, old_name) = (node.folder, node.name.clone());
                 node.folder = folder;
@@ -258,8 +258,8 @@ impl<T: Default> Tree<T> {
         }
     }
 
-    /// A name is gone, of `inode` where that is given and of nothing else. Gives the inode whose first name it was and that has
-    /// another.
+    /// Removes a name; if `inode` is given, only if the name belongs to it. Returns the inode if this was its first name and it has another
+    /// one.
     pub fn unlink(
         &mut self,
         folder: u64,
@@ -291,7 +291,7 @@ impl<T: Default> Tree<T> {
         None
     }
 
-    /// Takes an inode out with all its names, and all that is below it.
+    /// Removes an inode with all its names, and everything below it.
     fn remove(&mut self, inode: u64, removed: &mut Vec<Removed<T>>) {
         let mut waiting = vec![inode];
         while let Some(inode) = waiting.pop() {

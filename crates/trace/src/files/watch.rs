@@ -1,4 +1,4 @@
-//! The watch: a thread that takes the events of a mount, reads folders, looks at files, and tells what has changed.
+//! The watch: a thread that handles the events of a mount, reads folders, looks at files, and reports changes.
 
 use super::book::Book;
 use super::error::FilesError;
@@ -21,46 +21,46 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Events are taken not more often: those of one file become one meanwhile.
+/// Shortest interval between reads of events; in between, the kernel merges events of one file.
 const EVENTS_EVERY: Duration = Duration::from_millis(20);
-/// Longest sleep: then it looks whether it shall end.
+/// Longest sleep before the thread checks whether it shall end.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
 /// Longest work on the mount without a rest.
 const SLICE: Duration = Duration::from_millis(10);
-/// It rests so many times as long as it has worked: while something new is to be found, and in walks for certainty.
+/// Rests are this many times as long as the work: while new things are to be found, and in routine walks.
 const REST_FACTOR: u32 = 3;
 const REST_FACTOR_IDLE: u32 = 19;
-/// Rests between walks for certainty: what is written through a mapping or by io_submit(2), or moved by the file system, is
-/// reported by no event. In between: so many times as long as the walk took.
+/// Shortest and longest interval between routine walks: no event reports writes through a mapping or by io_submit(2), and moves by the file
+/// system. In between, the interval is this many times the duration of the walk.
 const WALK_EVERY: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(600)];
 const WALK_FACTOR: u32 = 20;
-/// Shortest rest between walks where there are no events.
+/// Shortest interval between walks if there are no events.
 const WALK_EVERY_MIN: Duration = Duration::from_secs(2);
-/// Bytes of events read at once, and most of such reads in a turn.
+/// Bytes of events read at once, and most reads in one iteration.
 const EVENT_BYTES: usize = 256 << 10;
 const READS_MAX: usize = 64;
-/// Files that a walk may be ahead of the looks at them.
+/// How many files a walk may be ahead of the looks at them.
 const AHEAD_MAX: usize = 1024;
 
-/// Watches one mounted file system. Its thread ends some time after this is dropped: it is not waited for, since the disk that it
-/// reads may be served by whoever drops it.
+/// Watches one mounted file system. After this is dropped its thread ends by itself: it is not waited for, since its disk may be served by
+/// the thread that drops this.
 #[derive(Debug)]
 pub struct Watch {
     shared: Arc<Shared>,
     place: Place,
 }
 
-/// fanotify's group, or why there is none; and whether it tells which file every event is of.
+/// fanotify's group, and whether it reports the file of every event.
 struct Group {
     fd: OwnedFd,
     tells_files: bool,
 }
 
 impl Watch {
-    /// Begins to watch what is mounted at `options.mount`. Does no I/O on the device.
+    /// Begins to watch the file system mounted at `options.mount`. Does no I/O on the device.
     ///
     /// # Errors
-    /// Where nothing is mounted there, or the system refuses.
+    /// Nothing is mounted there, or the system refuses.
     pub fn start(options: WatchOptions) -> Result<Self, FilesError> {
         let place = Place::of(&options.mount)?;
         let point = place.mount.point.clone();
@@ -108,18 +108,18 @@ impl Watch {
         Ok(Self { shared, place })
     }
 
-    /// Appends what has changed, at most `limit` changes. Never blocks.
+    /// Appends at most `limit` changes. Never blocks.
     pub fn changes(&mut self, limit: usize, out: &mut Vec<Change>) {
         self.shared.take(limit, out);
     }
 
-    /// The state, some tens of milliseconds old at most while the thread is at work.
+    /// The state, at most some tens of milliseconds old while the thread works.
     #[must_use]
     pub fn state(&self) -> WatchState {
         self.shared.state()
     }
 
-    /// Where the file system lies.
+    /// The place of the file system.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
@@ -139,7 +139,7 @@ fn group(path: &std::ffi::CStr, with_extents: bool) -> io::Result<Group> {
     if with_extents {
         mask |= libc::FAN_MODIFY;
     }
-    // Since 5.17 a name's events tell the file as well, and renames come whole.
+    // From 5.17 on, events with names also report the file, and renames are one event.
     if let Ok(fd) = kernel::fanotify(flags | names | libc::FAN_REPORT_TARGET_FID) {
         match kernel::mark_file_system(fd.as_fd(), mask | libc::FAN_RENAME, path) {
             Ok(()) => return Ok(Group { fd, tells_files: true }),
@@ -167,7 +167,7 @@ struct Watcher {
     room: Box<Fiemap>,
     todo: Vec<Todo>,
     state: WatchState,
-    /// When the next walk for certainty begins.
+    /// When the next routine walk begins.
     walk_at: Option<Instant>,
 }
 
@@ -175,12 +175,12 @@ impl Watcher {
     fn run(mut self) {
         let mut buffer = vec![0; EVENT_BYTES];
         let (mut events_at, mut work_at) = (Instant::now(), Instant::now());
-        // It may have been unmounted before mounts were watched.
+        // It may have been unmounted before the mounts were watched.
         let mut is_checked = false;
         while !self.shared.is_stopped() {
             let now = Instant::now();
             let wake = [self.next_work().map(|at| at.max(work_at)), self.group.as_ref().map(|_| events_at.max(now))];
-            // Events wake it by themselves, once it takes them again.
+            // Events wake the thread by themselves once it may read them again.
             let takes_events = self.group.is_some() && now >= events_at;
             let until = match wake {
                 [Some(work), _] if takes_events => Some(work),
@@ -211,12 +211,12 @@ impl Watcher {
             }
             self.publish();
         }
-        // No events come any more, and none is asked for.
+        // No more events come, and none are requested.
         self.group = None;
         self.publish();
     }
 
-    /// Takes up what events, folders and looks have left to do.
+    /// Handles the work that events, folders and looks have left.
     fn take_todo(&mut self, now: Instant) {
         for todo in self.todo.drain(..) {
             match todo {
@@ -228,7 +228,7 @@ impl Watcher {
         }
     }
 
-    /// When there is something to do on the mount; `None` while there is not.
+    /// When there is work on the mount; `None` while there is none.
     fn next_work(&self) -> Option<Instant> {
         let has_work = self.scans.is_busy() || self.book.schedule.bulk() > 0;
         let now = (has_work && self.book.has_room()).then(Instant::now);
@@ -236,7 +236,7 @@ impl Watcher {
         [now, looks, self.walk_at, self.databases.next().filter(|_| self.book.has_room())].into_iter().flatten().min()
     }
 
-    /// Waits for events, a change of mounts, or so long; whether mounts have changed.
+    /// Waits for events, a change of mounts, or the end of `sleep`; returns whether mounts have changed.
     fn wait(&self, sleep: Duration, takes_events: bool) -> bool {
         let mut fds = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
         if let Some(group) = self.group.as_ref().filter(|_| takes_events) {
@@ -249,7 +249,7 @@ impl Watcher {
         }
     }
 
-    /// Takes the events that have come; whether there were any.
+    /// Handles the events that have arrived; returns whether there were any.
     fn take_events(&mut self, buffer: &mut [u8]) -> bool {
         let Some(group) = &self.group else { return false };
         let is_whole = group.tells_files && self.state.walks > 0;
@@ -274,7 +274,7 @@ impl Watcher {
         any
     }
 
-    /// Works on the mount for a slice; whether that was for something new.
+    /// Works on the mount for a slice; returns whether the work was for something new.
     fn work(&mut self, begun: Instant) -> bool {
         let until = begun + SLICE;
         let mut is_urgent = self.state.walks == 0;

@@ -1,7 +1,7 @@
-//! The text of bcc's and libbpf-tools' biosnoop: `TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)] LAT(ms)`, a line
-//! when a request completes (iovisor/bcc, tools/biosnoop.py and libbpf-tools/biosnoop.c).
+//! The text of biosnoop (bcc and libbpf-tools): `TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)] LAT(ms)`, one line when a request
+//! completes (iovisor/bcc, tools/biosnoop.py and libbpf-tools/biosnoop.c).
 //!
-//! `T` is R or W, or the kernel's letters. Names of processes may have blanks, so that a line is read from its right end.
+//! `T` is R or W, or the kernel's letters. Names of processes may contain blanks, so a line is read from its right end.
 
 use super::clock::Clock;
 use super::fields::{Bad, duration_ns, last_word, milliseconds_ns, number, range, seconds_ns, sectors, word};
@@ -10,7 +10,7 @@ use super::rwbs;
 use super::text::LineFormat;
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 
-/// A column on the right of the name of the process.
+/// A column to the right of the process's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Pid,
@@ -42,7 +42,7 @@ impl Biosnoop {
         }
     }
 
-    /// Takes over the columns of a header.
+    /// Learns the columns from a header.
     fn header(&mut self, mut names: &[u8]) -> Result<(), Bad> {
         let mut columns = Vec::new();
         while let Some(name) = word(&mut names) {
@@ -99,13 +99,13 @@ impl LineFormat for Biosnoop {
         let (mut op, flags) = rwbs::parse(letters, len_bytes)?;
         let mut offset_bytes = 0;
         if len_bytes == 0 {
-            // Flushes are reported as reads or writes of nothing, at a sector without meaning.
+            // Flushes are reported as reads or writes without data, at a meaningless sector.
             op = Op::Flush;
         } else {
             (offset_bytes, _) = sectors(sector, 0)?;
             range(offset_bytes, len_bytes)?;
         }
-        // What completed just after the start was issued before it.
+        // A request that completed just after the start may have been issued before it.
         let issued_ns = self.clock.since_zero_ns(completed_ns.saturating_sub(latency_ns))?;
         into.push(Request {
             queued_ns,

@@ -1,5 +1,5 @@
-//! blkparse's text: `major,minor cpu sequence seconds.ns pid action RWBS sector + sectors [process]`, where a completion
-//! has its error in the brackets (`process_default` in blktrace's blkparse_fmt.c).
+//! blkparse's text: `major,minor cpu sequence seconds.ns pid action RWBS sector + sectors [process]`; in a completion the brackets contain
+//! the error (`process_default` in blktrace's blkparse_fmt.c).
 
 use super::blktrace::{Action, Event, Pairing, device_name};
 use super::clock::Clock;
@@ -10,18 +10,18 @@ use super::text::LineFormat;
 use crate::{Flags, Knows, Names, Request};
 
 const MINOR_MAX: u64 = 0xf_ffff;
-/// What blkparse prints where it knows no name.
+/// What blkparse prints for an unknown name.
 const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
 pub(super) struct Blkparse {
     clock: Clock,
     pairing: Pairing,
     process: Namer,
-    /// The last device and its volume.
+    /// The last device, and its volume number.
     volume: Option<(u32, u32)>,
-    /// Whether the summary behind the events has begun.
+    /// Whether the summary after the events has begun.
     is_over: bool,
-    /// Events that the summary says were lost.
+    /// Number of lost events according to the summary.
     missing: u64,
 }
 
@@ -61,7 +61,7 @@ fn action(field: &[u8]) -> Option<Action> {
     })
 }
 
-/// Events that were lost, where a line of the summary tells them: `Skips: 3 forward (4,999 -  33.3%)`.
+/// The number of lost events, if this line of the summary reports it: `Skips: 3 forward (4,999 -  33.3%)`.
 fn skipped(line: &[u8]) -> u64 {
     let Some(rest) = line.strip_prefix(b"Skips:") else { return 0 };
     let count = rest.split(|&byte| byte == b'(').nth(1).and_then(|rest| rest.split(|&byte| byte == b'-').next());
@@ -69,21 +69,21 @@ fn skipped(line: &[u8]) -> u64 {
     number(digits.trim_ascii()).unwrap_or(0)
 }
 
-/// Whether the rest of a line is a time as `-t` prints it, `( 1234) [0]`, and not the bytes of a command, `(12 00 00) [x]`.
+/// Whether the rest of a line is a time as printed by `-t`, `( 1234) [0]`, and not the bytes of a command, `(12 00 00) [x]`.
 fn is_elapsed(rest: &[u8]) -> bool {
     let Some(end) = rest.iter().position(|&byte| byte == b')') else { return false };
-    // It has eight places at least, with blanks at its front.
+    // It has at least eight places, with leading blanks.
     rest.first() == Some(&b'(') && (end > 8 || rest.get(1) == Some(&b' ')) && number(&rest[1..end]).is_ok()
 }
 
-/// What stands behind the letters: the range, and what is in the brackets.
+/// What follows the letters: the range, and the contents of the brackets.
 struct Tail<'a> {
     sector: u64,
     sectors: u64,
     bracketed: &'a [u8],
 }
 
-/// A range may be missing where there is no data: `8 + 16 [x]`, `8 [0]` or `[x]`, with `( 123)` before the brackets.
+/// The range may be missing if there is no data: `8 + 16 [x]`, `8 [0]` or `[x]`, with `( 123)` before the brackets.
 fn tail(mut rest: &[u8]) -> Result<Option<Tail<'_>>, Bad> {
     let open = rest.iter().position(|&byte| byte == b'[').ok_or("the brackets are missing")?;
     let close = rest.iter().rposition(|&byte| byte == b']').filter(|&close| close > open);
@@ -99,7 +99,7 @@ fn tail(mut rest: &[u8]) -> Result<Option<Tail<'_>>, Bad> {
     match word(&mut rest) {
         Some(b"+") => tail.sectors = number(word(&mut rest).ok_or("the length is missing")?)?,
         None => {}
-        // The bytes of a command that passes through follow its length.
+        // The length of a pass-through command is followed by its bytes.
         Some(pdu) if pdu.starts_with(b"(") => return Ok(None),
         Some(_) => return Err("the range is not sector + sectors"),
     }
@@ -123,7 +123,7 @@ impl LineFormat for Blkparse {
         let what = next()?;
         let Some(action) = action(what) else {
             return if what.len() <= 2 && what.iter().all(u8::is_ascii_alphabetic) {
-                // The first event is the zero, whatever it is.
+                // The first event defines the zero, whatever it is.
                 self.clock.since_zero_ns(time_ns).map(drop)
             } else {
                 Err("the action is not known")

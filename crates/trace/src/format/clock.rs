@@ -1,57 +1,57 @@
-//! Times of a trace, counted from its own zero.
+//! Converts times of a trace to times since its zero.
 
 use super::fields::Bad;
 
-/// No trace is longer: 20 years.
+/// Longest trace: 20 years.
 const LONGEST_NS: u64 = 20 * 366 * 24 * 3600 * 1_000_000_000;
-/// A wall clock shows a time before the year 2100, and after [`LONGEST_NS`], which is in January of 1990.
+/// A wall clock shows a time before the year 2100 and after [`LONGEST_NS`], which is in January of 1990.
 const WALL_CLOCK_END_NS: u64 = 4_102_444_800 * 1_000_000_000;
-/// How far before the first entry of a trace another may lie, where its entries come slightly out of order; it then
-/// counts as simultaneous with the first.
+/// How far before the first entry of a trace another one may lie, if entries are slightly out of order; it then counts as simultaneous with
+/// the first.
 const BEFORE_FIRST_MAX_NS: u64 = 3600 * 1_000_000_000;
 
-/// What becomes of times before the zero.
+/// How times before the zero are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Those of the last hour are at the zero.
+    /// Times within an hour before it become the zero.
     Simultaneous,
     /// They are negative, in two's complement.
     Negative,
 }
 
-/// Tells times since the trace's zero.
+/// Computes times since the trace's zero.
 pub(super) struct Clock {
     zero_ns: Option<u64>,
     before: Before,
-    /// A first time beyond what a trace may last is one of the wall clock, and the zero, if a wall clock can show it.
+    /// If the first time is longer than a trace may last and is plausible for a wall clock, it becomes the zero.
     may_be_wall_clock: bool,
 }
 
 impl Clock {
-    /// The zero is the first time that is asked for.
+    /// The first time is the zero.
     pub fn from_first() -> Self {
         Self { zero_ns: None, before: Before::Simultaneous, may_be_wall_clock: false }
     }
 
-    /// The same, and what lies before it is negative, in two's complement: for [`super::zero::FromEarliest`].
+    /// Like [`Clock::from_first`], but earlier times are negative, in two's complement: for [`super::zero::FromEarliest`].
     pub fn around_first() -> Self {
         Self { before: Before::Negative, ..Self::from_first() }
     }
 
-    /// The times of the trace are since its zero, or are those of the wall clock, as some tools write them; then as [`Clock::around_first`].
+    /// Times count from the trace's zero, or are those of a wall clock, as some tools write; then like [`Clock::around_first`].
     pub fn from_zero_or_wall_clock() -> Self {
         Self { may_be_wall_clock: true, ..Self::from_zero() }
     }
 
-    /// The times of the trace are since its zero.
+    /// Times count from the trace's zero.
     pub fn from_zero() -> Self {
         Self { zero_ns: Some(0), ..Self::from_first() }
     }
 
-    /// Nanoseconds since the zero.
+    /// Nanoseconds since the zero, for a time in nanoseconds.
     #[inline]
     pub fn since_zero_ns(&mut self, time_ns: u64) -> Result<u64, Bad> {
-        // A first time that no clock shows is a fault alone, and says nothing of those behind it.
+        // A first time that no clock shows is only a fault, and says nothing about the later ones.
         if self.may_be_wall_clock && time_ns < WALL_CLOCK_END_NS {
             self.may_be_wall_clock = false;
             if time_ns > LONGEST_NS {
@@ -71,7 +71,7 @@ impl Clock {
         }
     }
 
-    /// The same of microseconds.
+    /// Nanoseconds since the zero, for a time in microseconds.
     #[inline]
     pub fn us_since_zero_ns(&mut self, time_us: u64) -> Result<u64, Bad> {
         self.since_zero_ns(time_us.checked_mul(1000).ok_or("a time is absurd")?)
@@ -101,7 +101,7 @@ mod tests {
         assert!(Clock { zero_ns: Some(2 * LONGEST_NS), ..Clock::around_first() }.since_zero_ns(1).is_err());
     }
 
-    /// Traces with times of the wall clock were refused, as "more than 20 years after the first".
+    /// Traces with wall-clock times were refused as "more than 20 years after the first".
     #[test]
     fn regression_times_of_the_wall_clock_count_from_the_first() {
         let mut clock = Clock::from_zero_or_wall_clock();
@@ -112,7 +112,7 @@ mod tests {
         assert!(clock.since_zero_ns(1_700_000_000_700_000_000).is_err(), "in the middle it is a fault");
     }
 
-    /// Any first time of more than 20 years was the zero, so that all good ones behind a garbage one were faults.
+    /// Any first time above 20 years was taken as the zero, so that all good times after a garbage one became faults.
     #[test]
     fn regression_a_garbage_first_time_is_no_wall_clock() {
         for garbage_ns in [u64::MAX, 1 << 63, WALL_CLOCK_END_NS] {

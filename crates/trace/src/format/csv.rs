@@ -1,6 +1,6 @@
-//! Plain CSV, whose first line names its columns, in any order: a time (`time_ns`, `time_us`, `time_ms`, or `time_s` and `time`
-//! in seconds), `op`, `offset_bytes` (or `offset`), `len_bytes` (or `length`, `len`, `size`, `bytes`), and as far as they are
-//! there `latency_ns` and `volume`. Other columns are passed over.
+//! Plain CSV whose first line names its columns, in any order: a time (`time_ns`, `time_us`, `time_ms`, or `time_s` and `time` in seconds),
+//! `op`, `offset_bytes` (or `offset`), `len_bytes` (or `length`, `len`, `size`, `bytes`), and optionally `latency_ns` and `volume`. Other
+//! columns are ignored.
 
 use super::clock::Clock;
 use super::fields::{Bad, Fields, decimal, duration_ns, number, range};
@@ -8,15 +8,15 @@ use super::namer::{Namer, as_is};
 use super::text::LineFormat;
 use crate::{Knows, Names, Op, Request};
 
-/// The header that is written; it is read, too.
+/// The header that is written; it can be read too.
 pub(super) const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,latency_ns,volume";
-/// More columns than any such file has.
+/// Most columns.
 const COLUMNS_MAX: usize = 64;
 
-/// What a column holds.
+/// The contents of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
-    /// A time, in units that have so many decimal digits more than a nanosecond.
+    /// A time, in units with this many decimal digits more than a nanosecond.
     Time(usize),
     Op,
     Offset,
@@ -29,11 +29,11 @@ enum Column {
 pub(super) struct Csv {
     clock: Clock,
     volume: Namer,
-    /// Empty before the header.
+    /// The columns; empty before the header.
     columns: Vec<Column>,
 }
 
-/// The names of what an operation may be, with those that are written first.
+/// Names of operations; the ones that are written come first.
 const OPS: [(&str, Op); 14] = [
     ("read", Op::Read),
     ("write", Op::Write),
@@ -51,7 +51,7 @@ const OPS: [(&str, Op); 14] = [
     ("write_zeroes", Op::WriteZeroes),
 ];
 
-/// The name of an operation, as it is written.
+/// The name of an operation in written files.
 pub(super) fn op_name(op: Op) -> &'static str {
     OPS.iter().find(|(_, known)| *known == op).map_or("access", |(name, _)| name)
 }

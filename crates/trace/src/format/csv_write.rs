@@ -4,14 +4,14 @@ use super::csv::{HEADER, op_name};
 use crate::{NOT_KNOWN, Names, Request, TraceError};
 use std::io::{BufWriter, Write};
 
-/// Writes a CSV file that people, spreadsheets and this program read.
+/// Writes a CSV file for people, spreadsheets and this program.
 pub struct CsvWriter<W: Write> {
     to: BufWriter<W>,
     is_begun: bool,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Writes to this.
+    /// Writes to `to`.
     pub fn new(to: W) -> Self {
         Self { to: BufWriter::new(to), is_begun: false }
     }
@@ -24,7 +24,7 @@ impl<W: Write> CsvWriter<W> {
         self.try_write(requests, names).map_err(|source| TraceError::Write { source })
     }
 
-    /// Writes what waits.
+    /// Writes everything that is buffered.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -42,7 +42,7 @@ impl<W: Write> CsvWriter<W> {
         for request in requests {
             let Request { issued_ns, offset_bytes, len_bytes, latency_ns, .. } = *request;
             let latency = if latency_ns == NOT_KNOWN { String::new() } else { latency_ns.to_string() };
-            // Names are others'; a line has just its own commas.
+            // Names come from elsewhere; a line must have only its own commas.
             let is_bad = |c: char| c == ',' || c == '"' || c.is_control();
             let volume = names.volumes.name(request.volume).replace(is_bad, "_");
             writeln!(self.to, "{issued_ns},{},{offset_bytes},{len_bytes},{latency},{volume}", op_name(request.op))?;

@@ -1,4 +1,4 @@
-//! Which format a trace has, from its first bytes.
+//! Detects the format of a trace from its first bytes.
 
 use super::kind::Format;
 use super::lines::BYTE_ORDER_MARK;
@@ -6,19 +6,19 @@ use super::readers::lines;
 use super::{blktrace, oracle_general, text, vscsi};
 use crate::Names;
 
-/// Bytes that are looked at.
+/// Number of bytes that are examined.
 pub(super) const HEAD_BYTES: usize = 64 << 10;
-/// What begins with so many bytes that can be read was meant as text.
+/// A file whose first bytes, at least this many, are legible was meant as text.
 const LEGIBLE_MIN: usize = 64;
-/// Lines of a text that are looked at.
+/// Most lines of a text that are examined.
 const LINES_MAX: usize = 100;
-/// Records of a binary file that are looked at.
+/// Most records of a binary file that are examined.
 const RECORDS_MAX: usize = 64;
 
-/// The format of a trace that begins with `head`; `is_whole` if there is nothing behind it.
+/// The format of a trace that begins with `head`; `is_whole` if that is all of it.
 ///
 /// # Errors
-/// What was seen instead.
+/// What was found instead of a known format.
 pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     if head.is_empty() {
         return Err("the file is empty".to_owned());
@@ -45,7 +45,7 @@ pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     Err(format!("it begins with \"{}\"", head[..head.len().min(24)].escape_ascii()))
 }
 
-/// Whether most of the first records are vscsi's.
+/// Whether most of the first records are vscsi records.
 fn is_vscsi(head: &[u8]) -> bool {
     let records = &head.as_chunks().0;
     let records = &records[..records.len().min(RECORDS_MAX)];
@@ -53,9 +53,9 @@ fn is_vscsi(head: &[u8]) -> bool {
     right > 0 && 4 * right >= 3 * records.len()
 }
 
-/// The text format that makes sense of most of the first lines.
+/// The text format that can read most of the first lines.
 fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
-    // Only whole lines count.
+    // Only complete lines count.
     let end = if is_whole { head.len() } else { head.iter().rposition(|&byte| byte == b'\n')? };
     let text = &head[..end];
     let text = text.strip_prefix(&BYTE_ORDER_MARK).unwrap_or(text);
@@ -66,7 +66,7 @@ fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
         let mut lines = lines(format)?;
         let (mut requests, mut names, mut count) = (Vec::new(), Names::default(), 0);
         for (at, line) in text.split(|&byte| byte == b'\n').take(LINES_MAX).enumerate() {
-            // As they are read.
+            // Lines are stripped as in the reader.
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if at == 0 && text::is_header(&*lines, line) {
                 continue;

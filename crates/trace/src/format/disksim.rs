@@ -1,5 +1,5 @@
-//! DiskSim's ASCII format, `time device sector sectors op`, 0 a write and 1 a read: the time in milliseconds with a fraction,
-//! or as MQSim has it in nanoseconds, without one (DiskSim 4.0's reference manual; MQSim, `traces/README.md`).
+//! DiskSim's ASCII format, `time device sector sectors op`, with 0 for a write and 1 for a read. The time is in milliseconds with a
+//! fraction, or, as in MQSim, in nanoseconds without one (DiskSim 4.0's reference manual; MQSim, `traces/README.md`).
 
 use super::clock::Clock;
 use super::fields::{Bad, milliseconds_ns, number, sectors, word};

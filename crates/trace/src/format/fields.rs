@@ -1,4 +1,4 @@
-//! Fields of a line, parsed in place.
+//! Parses the fields of a line in place.
 
 /// What is wrong with a line.
 pub(super) type Bad = &'static str;
@@ -34,31 +34,31 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// That there are no more.
+    /// Checks that there are no more fields.
     #[inline]
     pub fn end(&self) -> Result<(), Bad> {
         if self.rest.is_none() { Ok(()) } else { Err("too many fields") }
     }
 }
 
-/// Bytes that are looked at together, as a number.
+/// Number of bytes that are handled together as one number.
 const TOGETHER: usize = 8;
-/// A number each byte of which is one.
+/// A number whose bytes are all 1.
 const ONES: u64 = u64::from_le_bytes([1; TOGETHER]);
 
-/// The first eight bytes, if there are as many.
+/// The first eight bytes as a number; `None` if there are fewer.
 #[inline]
 fn together(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Where a byte stands first. Fields are short: a call for each would take longer.
+/// Index of the first such byte. Fields are short, so a function call would take longer.
 #[inline]
 fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = together(&bytes[at..]) {
         let differs = word ^ (ONES * u64::from(wanted));
-        // The lowest bit that is set is that of the first byte that is zero (Warren, "Hacker's Delight", 6-1).
+        // The lowest bit set belongs to the first byte that is zero (Warren, "Hacker's Delight", 6-1).
         let zeros = differs.wrapping_sub(ONES) & !differs & ONES << 7;
         if zeros > 0 {
             return Some(at + zeros.trailing_zeros() as usize / TOGETHER);
@@ -68,23 +68,23 @@ fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     bytes[at..].iter().position(|byte| *byte == wanted).map(|more| at + more)
 }
 
-/// The number that eight digits make; `None` where they are none.
+/// The value of eight digits; `None` if a byte is no digit.
 #[inline]
 fn eight_digits(word: u64) -> Option<u64> {
     const HIGH: u64 = ONES * 0xf0;
-    // Bytes from `0` to `9`, and no others, have a 3 above, also with 6 added.
+    // Only bytes from `0` to `9` have the upper half 3, also after adding 6.
     let are_digits = word & HIGH | (word.wrapping_add(ONES * 6) & HIGH) >> 4;
     if are_digits != ONES * 0x33 {
         return None;
     }
     let digits = word - ONES * u64::from(b'0');
-    // Pairs, fours, all eight; the first digit is in the lowest byte.
+    // Combined to pairs, fours and all eight; the first digit is in the lowest byte.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
-/// The next field of a line whose fields stand between blanks, and what comes behind it.
+/// The next field of a line whose fields are separated by blanks.
 #[inline]
 pub(super) fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let begin = rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
@@ -94,7 +94,7 @@ pub(super) fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(&from[..end])
 }
 
-/// The last field of a line whose fields stand between blanks, and what comes before it.
+/// The last field of a line whose fields are separated by blanks.
 pub(super) fn last_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let trimmed = rest.trim_ascii_end();
     let begin = trimmed.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
@@ -102,7 +102,7 @@ pub(super) fn last_word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(&trimmed[begin..]).filter(|word| !word.is_empty())
 }
 
-/// A whole number; blanks around it are passed over.
+/// A whole number; blanks around it are ignored.
 #[inline]
 pub(super) fn number(field: &[u8]) -> Result<u64, Bad> {
     let (number, count) = digits(field)?;
@@ -121,7 +121,7 @@ fn number_between_blanks(field: &[u8]) -> Result<u64, Bad> {
     }
 }
 
-/// The number that the digits at the front make, and how many there are.
+/// The number at the front, and its number of digits.
 #[inline]
 fn digits(field: &[u8]) -> Result<(u64, usize), Bad> {
     let (mut number, mut first) = (0_u64, 0);
@@ -149,13 +149,13 @@ fn digits(field: &[u8]) -> Result<(u64, usize), Bad> {
     Ok((number, field.len()))
 }
 
-/// Seconds with an optional fraction, in nanoseconds; what is finer is cut off.
+/// Seconds with an optional fraction, in nanoseconds; smaller digits are cut off.
 #[inline]
 pub(super) fn seconds_ns(field: &[u8]) -> Result<u64, Bad> {
     decimal(field, 9)
 }
 
-/// Milliseconds with an optional fraction, in nanoseconds; what is finer is cut off.
+/// Milliseconds with an optional fraction, in nanoseconds; smaller digits are cut off.
 #[inline]
 pub(super) fn milliseconds_ns(field: &[u8]) -> Result<u64, Bad> {
     decimal(field, 6)
@@ -163,7 +163,7 @@ pub(super) fn milliseconds_ns(field: &[u8]) -> Result<u64, Bad> {
 
 const POWERS_OF_TEN: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// A number with an optional fraction, in units that are smaller by `scale_digits` decimal digits, at most nine.
+/// A number with an optional fraction, in units smaller by `scale_digits` decimal digits, at most nine.
 #[inline]
 pub(super) fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
     let field = field.trim_ascii();
@@ -192,13 +192,13 @@ pub(super) fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
     whole.checked_mul(scale).and_then(|whole| whole.checked_add(parts)).ok_or("a time is absurd")
 }
 
-/// How long a request took, which is less than a day.
+/// Checks a request's latency, which must be less than a day.
 #[inline]
 pub(super) fn duration_ns(duration_ns: u64) -> Result<u64, Bad> {
     if duration_ns < 86_400 * NS_PER_S { Ok(duration_ns) } else { Err("a duration is absurd: more than a day") }
 }
 
-/// First byte and length of a range given in sectors of 512 bytes.
+/// Offset and length in bytes of a range given in sectors of 512 bytes.
 #[inline]
 pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Bad> {
     let first_bytes = first.checked_mul(SECTOR_BYTES).ok_or("a sector is beyond 2^64 bytes")?;
@@ -206,7 +206,7 @@ pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Bad> {
     range(first_bytes, len_bytes)
 }
 
-/// A range of bytes whose end must be a number, too.
+/// Checks that the end of a range of bytes fits into 64 bits.
 #[inline]
 pub(super) fn range(offset_bytes: u64, len_bytes: u64) -> Result<(u64, u64), Bad> {
     match offset_bytes.checked_add(len_bytes) {
@@ -219,7 +219,7 @@ pub(super) fn range(offset_bytes: u64, len_bytes: u64) -> Result<(u64, u64), Bad
 mod tests {
     use super::*;
 
-    /// One that ends there was said to end beyond 2^64 bytes, which it does not. No device is so large, so the line is wrong all the same.
+    /// A range that ends exactly there was said to end beyond 2^64 bytes. No device is that large, so the line is wrong in any case.
     #[test]
     fn regression_a_range_that_ends_at_the_end_of_all_numbers_is_called_that() {
         let end = 1 << 55;

@@ -1,7 +1,7 @@
 //! fio's I/O logs, versions 2 and 3 (`read_iolog` in fio's iolog.c; "Trace file format" in its manual).
 //!
-//! Version 3 has a time in microseconds at the front of each line. Version 2 has `wait` lines instead: the manual says
-//! microseconds since the last one, but fio waits until so many milliseconds after its start, and so do we.
+//! Version 3 has a time in microseconds at the beginning of each line. Version 2 has `wait` lines instead: the manual says microseconds
+//! since the last one, but fio waits until that many milliseconds after its start, and so does this reader.
 
 use super::clock::Clock;
 use super::fields::{Bad, number, range, word};
@@ -17,7 +17,7 @@ pub(super) struct FioLog {
     /// 0 until the first line has given it.
     version: u8,
     clock: Clock,
-    /// Where the last wait of a log of version 2 has led.
+    /// The time reached by the last wait of a log of version 2.
     waited_ns: u64,
     volume: Namer,
 }
@@ -47,7 +47,7 @@ impl LineFormat for FioLog {
         let file = word(&mut rest).ok_or("too few fields")?;
         let op = match word(&mut rest).ok_or("too few fields")? {
             b"add" | b"open" | b"close" => return Ok(()),
-            // Version 3 has a time in each line, and fio passes these over.
+            // In version 3 each line has a time, and fio ignores these.
             b"wait" if self.version == 3 => return Ok(()),
             b"wait" if self.version == 2 => {
                 let until_ms = number(word(&mut rest).ok_or("too few fields")?)?;

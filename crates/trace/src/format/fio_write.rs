@@ -6,27 +6,27 @@ use std::io::{BufWriter, Write};
 
 const NS_PER_US: u64 = 1000;
 const NS_PER_MS: u64 = 1_000_000;
-/// fio reads names of at most so many bytes.
+/// Longest name that fio reads, in bytes.
 const NAME_BYTES_MAX: usize = 255;
-/// fio reads lengths of 32 bits; longer requests are cut into pieces of this.
+/// Longest piece in bytes: fio reads lengths of 32 bits, so longer requests are split.
 const PIECE_BYTES_MAX: u64 = 1 << 31;
-/// Most pieces of one request; what is longer, above 2 TiB, is refused.
+/// Most pieces of one request; longer requests, above 2 TiB, are refused.
 const PIECES_MAX: u64 = 1024;
 
 /// The version of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FioLogVersion {
-    /// Without times, but with waits of whole milliseconds; for fio up to 3.30.
+    /// Without times, but with waits in whole milliseconds; for fio up to 3.30.
     V2,
     /// With times in microseconds.
     V3,
 }
 
-/// Writes a log that `fio --read_iolog` replays.
+/// Writes a log for `fio --read_iolog`.
 ///
-/// Each volume is a file, of the volume's name with blanks replaced; `--replay_redirect` names another. Zeroes that are not
-/// sent become writes, accesses of unknown kind reads, and flushes `sync`. fio wants times that do not go back:
-/// where a request comes late it gets the time of the last.
+/// Each volume is a file with the volume's name, blanks replaced; `--replay_redirect` names another file. Writes of zeroes without data
+/// become writes, accesses of unknown kind reads, and flushes `sync`. fio needs times that do not go back: a request that comes late gets
+/// the time of the previous one.
 pub struct FioLogWriter<W: Write> {
     to: BufWriter<W>,
     version: FioLogVersion,
@@ -39,7 +39,7 @@ pub struct FioLogWriter<W: Write> {
 }
 
 impl<W: Write> FioLogWriter<W> {
-    /// Writes a log of that version.
+    /// Writes a log of this version.
     pub fn new(to: W, version: FioLogVersion) -> Self {
         Self {
             to: BufWriter::new(to),
@@ -52,7 +52,7 @@ impl<W: Write> FioLogWriter<W> {
         }
     }
 
-    /// Writes requests, in the order of their issue. Those of more than 2 TiB are left out, and counted.
+    /// Writes requests in the order of their issue. Requests of more than 2 TiB are left out and counted.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -60,7 +60,7 @@ impl<W: Write> FioLogWriter<W> {
         self.try_write(requests, names).map_err(|source| TraceError::Write { source })
     }
 
-    /// Writes what waits. With it come the requests that were left out, by their number among all, from 1.
+    /// Writes everything that is buffered. Returns the requests that were left out, by their number among all, from 1.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -111,7 +111,7 @@ impl<W: Write> FioLogWriter<W> {
             };
             let (mut offset_bytes, mut left_bytes) =
                 if is_flush { (0, 0) } else { (request.offset_bytes, request.len_bytes) };
-            // No more than PIECES_MAX times.
+            // At most PIECES_MAX times.
             loop {
                 let len_bytes = left_bytes.min(PIECE_BYTES_MAX);
                 writeln!(self.to, "{time}{file} {action} {offset_bytes} {len_bytes}")?;
@@ -126,7 +126,7 @@ impl<W: Write> FioLogWriter<W> {
     }
 }
 
-/// A name that fio reads as one.
+/// The name of a volume in a form that fio reads as one name.
 fn file_name(name: &str, volume: u32) -> String {
     if name.is_empty() {
         return format!("volume{volume}");

@@ -1,8 +1,8 @@
-//! JSON lines of Open CAS's iotrace: `iotrace --parse-trace`, and `--raw` (messages `ParsedEvent` and `Event` of
+//! JSON lines of Open CAS's iotrace: `iotrace --parse-trace` and `--raw` (messages `ParsedEvent` and `Event` of
 //! open-cas-telemetry-framework, source/octf/proto/parsedTrace.proto and trace.proto).
 //!
-//! Protocol Buffers may leave out members that are 0, false or the first of their kind. Latencies are in nanoseconds,
-//! lengths in sectors; a raw trace has no latencies.
+//! Protocol Buffers may omit members that are 0, false or the first value of an enum. Latencies are in nanoseconds, lengths in sectors; a
+//! raw trace has no latencies.
 
 use super::clock::Clock;
 use super::fields::{Bad, duration_ns, sectors};
@@ -12,14 +12,14 @@ use super::text::LineFormat;
 use crate::{Flags, Knows, Lifetime, NOT_KNOWN, Names, Op, Request};
 use std::collections::HashMap;
 
-/// Devices of a raw trace whose names are remembered.
+/// Most devices of a raw trace whose names are remembered.
 const DEVICES_MAX: usize = 4096;
 
 pub(super) struct Iotrace {
     clock: Clock,
     volume: Namer,
     path: Namer,
-    /// Names of the devices that a raw trace describes, by their ids.
+    /// Names of the devices that a raw trace describes, by id.
     devices: HashMap<Vec<u8>, u32>,
     has_latency: bool,
 }
@@ -36,7 +36,7 @@ impl Iotrace {
     }
 }
 
-/// What one line tells.
+/// The contents of one line.
 #[derive(Default)]
 struct Event<'a> {
     time_ns: Option<u64>,

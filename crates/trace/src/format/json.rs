@@ -1,23 +1,23 @@
-//! The members of a JSON object whose members are values or objects of values. What lies deeper is passed over.
+//! The members of a JSON object whose members are values or objects of values. Deeper members are skipped.
 
 use super::fields::{Bad, number};
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
-    /// What stands between quotes, escapes as they are.
+    /// The text between quotes, with its escapes.
     Text(&'a [u8]),
     /// A number, `true`, `false` or `null`.
     Bare(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// A whole number; those of 64 bits stand between quotes.
+    /// A whole number; 64-bit numbers are in quotes.
     pub fn number(self) -> Result<u64, Bad> {
         number(self.raw())
     }
 
-    /// Whether it is true.
+    /// Whether the value is true.
     pub fn is_true(self) -> Result<bool, Bad> {
         match self {
             Self::Bare(b"true") => Ok(true),
@@ -26,23 +26,23 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its bytes.
+    /// The raw bytes.
     pub fn raw(self) -> &'a [u8] {
         let (Self::Text(raw) | Self::Bare(raw)) = self;
         raw
     }
 }
 
-/// A member that is a value.
+/// A member with a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Member<'a> {
-    /// The member of the outer object that it is in; empty if it is one of that itself.
+    /// The member of the outer object that contains it; empty for a member of the outer object.
     pub group: &'a [u8],
     pub key: &'a [u8],
     pub value: Value<'a>,
 }
 
-/// What may come next.
+/// What may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Begin,
@@ -50,7 +50,7 @@ enum Next {
     CommaOrEnd,
 }
 
-/// Goes through the members.
+/// Iterates over the members.
 pub(super) struct Members<'a> {
     rest: &'a [u8],
     group: &'a [u8],
@@ -63,7 +63,7 @@ impl<'a> Members<'a> {
         Self { rest: text, group: b"", depth: 0, next: Next::Begin }
     }
 
-    /// The next value; `None` at the end of the object.
+    /// The next member; `None` at the end of the object.
     #[inline]
     pub fn next(&mut self) -> Result<Option<Member<'a>>, Bad> {
         if self.next == Next::Begin {
@@ -126,7 +126,7 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// What comes before the closing quote, which is passed.
+    /// The string up to the closing quote, which is consumed.
     #[inline]
     fn string(&mut self) -> Result<&'a [u8], Bad> {
         let mut at = 0;
@@ -151,7 +151,7 @@ impl<'a> Members<'a> {
         if bare.is_empty() { Err("a value is missing") } else { Ok(bare) }
     }
 
-    /// Passes over an object or an array.
+    /// Skips an object or array.
     fn pass_over(&mut self) -> Result<(), Bad> {
         let mut open = 0_usize;
         loop {
@@ -172,7 +172,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A string's text, its escapes replaced.
+/// The text of a string with its escapes replaced.
 pub(super) fn unescaped(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw.chars();
@@ -189,7 +189,7 @@ pub(super) fn unescaped(raw: &str) -> String {
             Some('f') => text.push('\u{c}'),
             Some('u') => {
                 let code = rest.as_str().get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                // Halves of pairs are not put together: paths are escaped for control characters only.
+                // Surrogate pairs are not combined: paths are only escaped for control characters.
                 text.push(code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER));
                 rest.by_ref().take(4).for_each(drop);
             }

@@ -3,9 +3,9 @@
 /// A format that traces can be read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// VMware's vscsiStats records, as the CloudPhysics traces have them.
+    /// VMware's vscsiStats records, as in the CloudPhysics traces.
     Vscsi,
-    /// Microsoft Research Cambridge, CSV.
+    /// Microsoft Research Cambridge's traces, CSV.
     Msr,
     /// Alibaba's block traces, CSV.
     Alibaba,
@@ -13,15 +13,15 @@ pub enum Format {
     Tencent,
     /// The virtual desktops of Systor '17, CSV.
     Systor,
-    /// The Storage Performance Council's, CSV.
+    /// The Storage Performance Council's format, CSV.
     Spc,
     /// libCacheSim's records with the time of the next access; operations are not recorded.
     OracleGeneral,
-    /// DiskSim's ASCII, as MQSim has it.
+    /// DiskSim's ASCII format, also in MQSim's form.
     DiskSim,
-    /// What blktrace records, binary.
+    /// blktrace's binary records.
     Blktrace,
-    /// The text that blkparse makes of it.
+    /// blkparse's text.
     Blkparse,
     /// fio's I/O logs, versions 2 and 3.
     FioLog,
@@ -31,14 +31,14 @@ pub enum Format {
     Iotrace,
     /// CSV whose header names its columns.
     Csv,
-    /// Parquet, by the schema of `docs/trace-parquet.md`.
+    /// Parquet with the schema of `docs/trace-parquet.md`.
     Parquet,
-    /// What `forebay record` writes.
+    /// The files of `forebay record`.
     Record,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 16] = [
         Self::Vscsi,
         Self::Msr,
@@ -81,7 +81,7 @@ impl Format {
         }
     }
 
-    /// The format of a name.
+    /// The format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)

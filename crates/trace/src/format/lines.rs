@@ -1,33 +1,33 @@
-//! Lines of a text, a chunk at a time.
+//! Reads the lines of a text in chunks.
 
 use crate::TraceError;
 use memchr::memchr;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
-/// A longer line is a fault; it is skipped, not kept.
+/// A longer line is a fault; it is skipped.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
-/// What some programs begin a text with, in UTF-8.
+/// The byte order mark in UTF-8, which some programs write at the beginning.
 pub(super) const BYTE_ORDER_MARK: [u8; 3] = *b"\xef\xbb\xbf";
 const CHUNK_BYTES: usize = 256 << 10;
-/// What goes on for so long without an end of line is no text, and may have no end at all.
+/// A line longer than this means that the file is no text, and may be endless.
 const SKIPPED_BYTES_MAX: u64 = 1 << 30;
 
-/// One line, without its end.
+/// One line without its line end.
 pub(super) struct Line<'a> {
     /// Its number, from 1.
     pub number: u64,
     /// The byte at which it begins.
     pub offset_bytes: u64,
-    /// What it says; `None` if it is longer than [`LINE_BYTES_MAX`].
+    /// The text; `None` if it is longer than [`LINE_BYTES_MAX`].
     pub bytes: Option<&'a [u8]>,
 }
 
-/// A line that was found.
+/// The place of a line.
 struct Found {
     /// The byte at which it begins.
     offset_bytes: u64,
-    /// Its place in the chunk, unless it is too long.
+    /// The range in the chunk; `None` if the line is too long.
     range: Option<Range<usize>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Lines<R> {
     /// Name of the format, for errors.
     format: &'static str,
     chunk: Box<[u8]>,
-    /// What of the chunk has been read and not yet been handed out.
+    /// The part of the chunk that was read and not yet passed on.
     filled: Range<usize>,
     /// Byte of the text at which the chunk begins.
     offset_bytes: u64,
@@ -79,21 +79,21 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, offset_bytes: found.offset_bytes, bytes }))
     }
 
-    /// Where in the chunk the line ends, looking behind its first `searched` bytes.
+    /// Index in the chunk at which the line ends, searched after its first `searched` bytes.
     #[inline]
     fn end_of_line(&self, searched: usize) -> Option<usize> {
         let from = self.filled.start + searched;
         memchr(b'\n', &self.chunk[from..self.filled.end]).map(|at| from + at)
     }
 
-    /// Hands out the line that ends there.
+    /// Takes the line that ends at `end`.
     fn take(&mut self, end: usize) -> Range<usize> {
         let range = self.filled.start..end;
         self.filled.start = (end + 1).min(self.filled.end);
         range
     }
 
-    /// A line whose end is not in the chunk yet.
+    /// Reads a line whose end is not in the chunk yet.
     #[cold]
     fn next_beyond_chunk(&mut self) -> Result<Option<Found>, TraceError> {
         let offset_bytes = self.offset_bytes + self.filled.start as u64;
@@ -122,7 +122,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Moves what is left to the front, and reads once.
+    /// Moves the rest to the front, and reads once.
     fn fill(&mut self) -> Result<(), TraceError> {
         self.chunk.copy_within(self.filled.clone(), 0);
         self.offset_bytes += self.filled.start as u64;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Hands out a few bytes at a time.
+    /// Returns a few bytes at a time.
     struct Dribble<'a>(&'a [u8], usize);
 
     impl Read for Dribble<'_> {
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// `/dev/zero` under the name of a text was read for ever.
+    /// `/dev/zero`, named as a text, was read forever.
     #[test]
     fn regression_a_line_without_end_ends_the_trace() {
         let mut lines = Lines::new(b"first\n".chain(std::io::repeat(0)), "msr");

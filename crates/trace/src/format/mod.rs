@@ -1,4 +1,4 @@
-//! Formats of traces, a file each.
+//! The formats of traces, one file each.
 
 mod alibaba;
 mod biosnoop;

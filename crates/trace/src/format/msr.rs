@@ -1,5 +1,5 @@
-//! Microsoft Research Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in Windows file
-//! time of 100 ns, the timestamp that of the issue (README of SNIA's trace set 387).
+//! Microsoft Research Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Times are in Windows file time of 100 ns;
+//! the timestamp is that of the issue (README of SNIA's trace set 387).
 
 use super::clock::Clock;
 use super::fields::{Bad, Fields, duration_ns, number, range};
@@ -41,7 +41,7 @@ impl LineFormat for Msr {
         fields.end()?;
         number(disk)?;
         let issued_ns = self.clock.since_zero_ns(ticks.checked_mul(NS_PER_TICK).ok_or("a time is absurd")?)?;
-        // Host and disk stand side by side in the line, a comma between them.
+        // Host and disk are adjacent fields, separated by a comma.
         let begin = ticks_field.len() + 1;
         let raw = &line[begin..begin + host.len() + 1 + disk.len()];
         let volume = self.volume.number(raw, &mut names.volumes, |name| name.replace(',', "."));

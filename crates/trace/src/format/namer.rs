@@ -1,25 +1,25 @@
-//! Numbers of names that come again and again.
+//! Numbers of names that are repeated often.
 
 use crate::NameTable;
 
 /// Longer names are cut.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Names that are remembered.
+/// Number of names that are remembered.
 const REMEMBERED: usize = 8;
 
-/// Remembers the last names, of which one is mostly the next one, too.
+/// Remembers the last names; the next one is mostly among them.
 #[derive(Default)]
 pub(super) struct Namer {
     names: [(Vec<u8>, Option<u32>); REMEMBERED],
-    /// The name that was asked for last.
+    /// Index of the last name.
     last: usize,
-    /// The one that is forgotten next.
+    /// Index of the name that is replaced next.
     oldest: usize,
 }
 
 impl Namer {
-    /// The number that `table` gives the name; `write` makes the name from the bytes that stand for it in the trace.
+    /// The number of a name in `table`; `write` makes the name from its bytes in the trace.
     #[inline]
     pub fn number(&mut self, raw: &[u8], table: &mut NameTable, write: impl FnOnce(&str) -> String) -> u32 {
         match &self.names[self.last] {
@@ -29,7 +29,7 @@ impl Namer {
     }
 
     fn look_up(&mut self, raw: &[u8], table: &mut NameTable, write: impl FnOnce(&str) -> String) -> u32 {
-        // What found no place in the table is asked for again, so that it is counted.
+        // Names that the table had no room for are passed to it again, so that it counts them.
         let is_it = |(name, number): &(Vec<u8>, Option<u32>)| number.is_some_and(|number| number > 0) && name == raw;
         if let Some(at) = self.names.iter().position(is_it) {
             self.last = at;
@@ -45,12 +45,12 @@ impl Namer {
     }
 }
 
-/// The text of a name, cut where it is too long.
+/// The text of a name, cut if it is too long.
 pub(super) fn text(raw: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&raw[..raw.len().min(NAME_BYTES_MAX)])
 }
 
-/// The name as it stands in the trace.
+/// The name as in the trace.
 pub(super) fn as_is(name: &str) -> String {
     name.to_owned()
 }

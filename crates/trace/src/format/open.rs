@@ -1,4 +1,4 @@
-//! Opens traces: finds the format, unpacks.
+//! Opens traces: detects the format, and unpacks.
 
 use super::blktrace::Blktrace;
 use super::detect::{self, HEAD_BYTES};
@@ -18,9 +18,9 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Most processors of which blktrace may have written.
+/// Most processors for which blktrace may have written files.
 const PROCESSORS_MAX: u32 = 8192;
-/// Most of them that may be missing.
+/// Most consecutive files that may be missing.
 const GAP_MAX: u32 = 1024;
 /// How a Parquet file begins (Apache Parquet, file format).
 const PARQUET_MAGIC: &[u8] = b"PAR1";
@@ -28,16 +28,15 @@ const PARQUET_MAGIC: &[u8] = b"PAR1";
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b, 8];
 /// How a Zstandard frame begins (RFC 8878, 3.1.1).
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// How a frame that holds no data begins, which some packers write first; the low half of its first byte is free (RFC
-/// 8878, 3.1.2).
+/// How a frame without data begins, which some packers write first; the lower half of its first byte is arbitrary (RFC 8878, 3.1.2).
 const ZSTD_SKIPPABLE: (u8, &[u8]) = (0x50, &[0x2a, 0x4d, 0x18]);
-/// The largest window that a Zstandard frame may ask for, 128 MiB: what every decoder takes without an option, up to
-/// `zstd --ultra -22`, and not more `--long`.
+/// Largest window that a Zstandard frame may require, 128 MiB: what every decoder accepts without an option, up to `zstd --ultra -22`, but
+/// not larger ones by `--long`.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// Opens a trace. `-` is the standard input. What is packed by gzip or Zstandard is unpacked. Without a format the first
-/// bytes tell it. Of Parquet only the wanted columns are read; other formats have no columns. Where there is no file of that name but `PATH.blktrace.0` and so on, it is these: what blktrace wrote of each
-/// processor.
+/// Opens a trace. `-` is the standard input. gzip and Zstandard are unpacked. Without a format, the first bytes decide. Of Parquet only the
+/// wanted columns are read; other formats have no columns. If there is no file with this name, but `PATH.blktrace.0` and so on, these are
+/// opened: the files that blktrace wrote for each processor.
 ///
 /// # Errors
 /// `Open` if there is no such file, `Read` if it cannot be read, `UnknownFormat` if no format fits.
@@ -57,9 +56,9 @@ pub fn open(path: &Path, format: Option<Format>, wanted: Wanted) -> Result<Box<d
     }
 }
 
-/// The formats that are read in any order, and so need a file that is no stream.
+/// The format of a file that is read at arbitrary positions, so that it must not be a stream.
 fn searched(file: &File) -> Option<Format> {
-    // Of a pipe what is looked at would be gone.
+    // Examining a pipe would consume it.
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -77,7 +76,7 @@ fn open_file(path: &Path) -> Result<File, TraceError> {
     reading::open_file(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })
 }
 
-/// Opens what blktrace wrote of each processor; `error` if it wrote nothing.
+/// Opens the files that blktrace wrote for each processor; returns `error` if there are none.
 fn open_processors(path: &Path, error: TraceError) -> Result<Box<dyn Source + Send>, TraceError> {
     let mut files = Vec::new();
     let mut missing = 0;
@@ -99,10 +98,10 @@ fn open_processors(path: &Path, error: TraceError) -> Result<Box<dyn Source + Se
     if files.is_empty() { Err(error) } else { Ok(Box::new(Blktrace::new(files, Format::Blktrace.name()))) }
 }
 
-/// The same of an open file or stream; `path` is its name in messages.
+/// Opens a trace from an open file or stream; messages name it `path`.
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub fn from_reader(
     from: impl Read + Send + 'static,
     path: &Path,
@@ -160,17 +159,17 @@ fn from_unpacked(
     }
 }
 
-/// Whether times of the format say nothing of their zero, so that it is the first of them, unless that is a slip.
+/// Whether the format's times do not define a zero, so that the first one is the zero unless it is an outlier.
 fn is_from_first(format: Format) -> bool {
     matches!(format, Format::Msr | Format::Alibaba | Format::Tencent | Format::Systor | Format::Csv)
 }
 
-/// A stream whose first bytes have been looked at.
+/// A stream whose first bytes have been examined.
 struct Peeked<R> {
     head: Vec<u8>,
-    /// How much of the head has been read.
+    /// Number of bytes of the head that have been read.
     at: usize,
-    /// Why the head ended where it did.
+    /// The error that ended the head.
     failed: Option<std::io::Error>,
     rest: R,
 }
@@ -186,7 +185,7 @@ impl<R: Read> Peeked<R> {
         &self.head
     }
 
-    /// Whether the head is all there is.
+    /// Whether the head is the whole stream.
     fn is_whole(&self) -> bool {
         self.head.len() < HEAD_BYTES
     }
@@ -197,7 +196,7 @@ impl<R: Read> Read for Peeked<R> {
         let left = &self.head[self.at..];
         if left.is_empty() {
             return match &self.failed {
-                // The stream is not asked again: it might end as if nothing had been wrong.
+                // The stream is not read again: it might end as if nothing had been wrong.
                 Some(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
                 None => self.rest.read(into),
             };

@@ -1,8 +1,8 @@
 //! libCacheSim's oracleGeneral: packed records of 24 bytes, little-endian `u32 seconds; u64 id; u32 bytes; i64 next`
 //! (libCacheSim, `traceReader/generalReader/oracleGeneral.h`).
 //!
-//! Operations are not recorded, and neither is what an id means: it is taken as a sector, which is what traces converted
-//! from vscsi have there. Ids that are hashes keep their low 54 bits, so that they stay within a device of 2^64 bytes.
+//! Operations are not recorded, and the meaning of an id is not known. It is used as a sector, which it is in traces converted from vscsi.
+//! Ids that are hashes keep their low 54 bits, so that they fit a device of 2^64 bytes.
 
 use super::clock::Clock;
 use super::counters::Counters;
@@ -12,10 +12,10 @@ use crate::{Faults, Knows, Names, Op, Request, Source, TraceError};
 use std::io::Read;
 
 pub(super) const RECORD_BYTES: usize = 24;
-/// No object is larger.
+/// Largest object in bytes.
 const OBJECT_BYTES_MAX: u32 = 1 << 30;
 const ID_MASK: u64 = (1 << 54) - 1;
-/// What `next` says of an object without a next access: at least this.
+/// The smallest value of `next`, for an object without a next access.
 const NEXT_MIN: i64 = -2;
 
 /// An oracleGeneral trace being read.
@@ -46,7 +46,7 @@ fn request(record: &[u8; RECORD_BYTES], clock: &mut Clock) -> Result<Request, Ba
     Ok(Request::new(issued_ns, Op::Access, offset_bytes, len_bytes))
 }
 
-/// Whether the records at the front of a file are of this format.
+/// Whether the records at the beginning of a file have this format.
 pub(super) fn looks_right(head: &[u8]) -> bool {
     let (mut clock, mut last_ns) = (Clock::from_first(), 0);
     let (records, _) = head.as_chunks::<RECORD_BYTES>();

@@ -1,11 +1,11 @@
-//! A file that appears whole or not at all.
+//! A file that appears complete or not at all.
 
 use crate::TraceError;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// `NAME.partial` until it is whole, then `NAME`. Removed where it does not become whole.
+/// The file is `NAME.partial` until it is complete, then `NAME`. It is removed if it does not become complete.
 #[derive(Debug)]
 pub struct PartialFile {
     file: File,
@@ -18,7 +18,7 @@ impl PartialFile {
     /// Begins `to`, which must not exist.
     ///
     /// # Errors
-    /// `to` exists, somebody else is writing it, or it cannot be created.
+    /// `to` exists, another process is writing it, or it cannot be created.
     pub fn create(to: &Path) -> std::result::Result<Self, TraceError> {
         Self::try_create(to).map_err(|source| TraceError::Open { path: to.to_owned(), source })
     }
@@ -26,16 +26,16 @@ impl PartialFile {
     fn try_create(to: &Path) -> Result<Self> {
         refuse_existing(to)?;
         let at = with_partial(to);
-        // What a kill has left there is of no use and is overwritten, unless its writer lives.
+        // What a killed writer has left there is useless and is overwritten, unless the writer is alive.
         let file = File::options().write(true).create(true).truncate(false).open(&at)?;
         file.try_lock().map_err(|_| ErrorKind::ResourceBusy)?;
-        // The other writer may have come to its end in between: then this is its file, under its last name.
+        // The other writer may have finished in between: then this is its file, under its final name.
         refuse_existing(to)?;
         file.set_len(0)?;
         Ok(Self { file, at, to: to.to_owned(), is_whole: false })
     }
 
-    /// The file, to be written from its begin on.
+    /// The file, to be written from its beginning.
     ///
     /// # Errors
     /// The system has no more open files.
@@ -43,16 +43,16 @@ impl PartialFile {
         self.file.try_clone()
     }
 
-    /// The name that it will have.
+    /// The final name.
     #[must_use]
     pub fn to(&self) -> &Path {
         &self.to
     }
 
-    /// Gives the file, which has been written, its name.
+    /// Gives the complete file its name.
     ///
     /// # Errors
-    /// It cannot be made durable, or something has its name by now.
+    /// It cannot be made durable, or its name has been taken meanwhile.
     pub fn finish(mut self) -> std::result::Result<(), TraceError> {
         let finished = self.try_finish();
         finished.map_err(|source| TraceError::WriteFile { path: self.to.clone(), source })
@@ -75,13 +75,13 @@ impl PartialFile {
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Half a file is of no use (Parquet has its index last); why it is half has been reported.
+            // An incomplete file is useless (Parquet has its index at the end); the reason has been reported.
             let _ = fs::remove_file(&self.at);
         }
     }
 }
 
-/// An error where there is something at `path`.
+/// An error if there is something at `path`.
 pub(super) fn refuse_existing(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(_) => Err(ErrorKind::AlreadyExists.into()),

@@ -14,7 +14,7 @@ use super::systor::Systor;
 use super::tencent::Tencent;
 use super::text::LineFormat;
 
-/// What the lines of a format say, if it is a text.
+/// The line reader of a format; `None` if it is no text.
 pub(super) fn lines(format: Format) -> Option<Box<dyn LineFormat>> {
     Some(match format {
         Format::Msr => Box::new(Msr::new()),

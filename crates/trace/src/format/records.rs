@@ -1,4 +1,4 @@
-//! Binary traces of records of one size.
+//! Reads binary traces whose records have one size.
 
 use super::counters::Counters;
 use super::fields::Bad;
@@ -8,16 +8,16 @@ use std::io::Read;
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Reads records of `N` bytes each, a chunk at a time.
+/// Reads records of `N` bytes each, in chunks.
 pub(super) struct Records<R, const N: usize> {
     from: R,
     chunk: Vec<u8>,
     /// Byte of the trace at which the chunk begins.
     offset_bytes: u64,
-    /// Where in the chunk the next record begins.
+    /// Index in the chunk at which the next record begins.
     at: usize,
     is_over: bool,
-    /// Why reading ended, reported once everything before it has been handed out.
+    /// Why reading ended; reported once everything before it has been passed on.
     failed: Option<TraceError>,
 }
 
@@ -26,7 +26,7 @@ impl<R: Read, const N: usize> Records<R, N> {
         Self { from, chunk: Vec::new(), offset_bytes: 0, at: 0, is_over: false, failed: None }
     }
 
-    /// The next record and the byte at which it begins; `None` at the end.
+    /// The next record, and the byte at which it begins; `None` at the end.
     fn next(&mut self) -> Result<Option<(u64, &[u8; N])>, TraceError> {
         if self.chunk.len() - self.at < N && !self.is_over {
             self.fill();
@@ -48,7 +48,7 @@ impl<R: Read, const N: usize> Records<R, N> {
         (self.is_over && rest > 0 && rest < N).then(|| (self.offset_bytes + self.at as u64, rest))
     }
 
-    /// Appends the requests of the next records, as [`crate::Source::read`] does; what is wrong goes into the statistics.
+    /// Appends the requests of the next records, as [`crate::Source::read`] does; errors are counted.
     pub fn read_batch(
         &mut self,
         counters: &mut Counters,

@@ -1,10 +1,10 @@
-//! The letters that tell what a request does: `RWBS` of blkparse and of the kernel's block events
-//! (`blk_fill_rwbs` in kernel/trace/blktrace.c, `fill_rwbs` in blktrace's blkparse_fmt.c).
+//! The letters of a request's operation: `RWBS` of blkparse and of the kernel's block events (`blk_fill_rwbs` in kernel/trace/blktrace.c,
+//! `fill_rwbs` in blktrace's blkparse_fmt.c).
 
 use super::fields::Bad;
 use crate::{Flags, Op};
 
-/// What the letters say of a request of so many bytes.
+/// Operation and flags by the letters of a request with `len_bytes` bytes.
 pub(super) fn parse(letters: &[u8], len_bytes: u64) -> Result<(Op, Flags), Bad> {
     let (has_flush, rest) = match letters {
         [b'F', b'R' | b'W' | b'D' | b'N', ..] => (true, &letters[1..]),
@@ -26,7 +26,7 @@ pub(super) fn parse(letters: &[u8], len_bytes: u64) -> Result<(Op, Flags), Bad> 
             b'A' => Flags::READ_AHEAD,
             b'S' => Flags::SYNC,
             b'M' => Flags::META,
-            // A barrier, of kernels before 2.6.37: what is before it goes first, and it is durable when it ends.
+            // A barrier of kernels before 2.6.37: earlier requests complete first, and it is durable when it completes.
             b'B' => Flags::PREFLUSH.with(Flags::FUA),
             // An atomic write.
             b'U' => Flags::default(),

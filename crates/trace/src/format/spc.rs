@@ -1,5 +1,5 @@
-//! The Storage Performance Council's trace format, revision 1.0.1: `ASU,LBA,bytes,R|W,seconds`, with further fields
-//! that are passed over; LBA in sectors of 512 bytes, as in the financial and web-search traces of UMass.
+//! The Storage Performance Council's trace format, revision 1.0.1: `ASU,LBA,bytes,R|W,seconds`; further fields are ignored. LBAs count
+//! sectors of 512 bytes, as in the financial and web-search traces of UMass.
 
 use super::clock::Clock;
 use super::fields::{Bad, Fields, number, range, seconds_ns, sectors};

@@ -1,5 +1,5 @@
-//! The virtual desktops of Systor '17: `Timestamp,Response,IOType,LUN,Offset,Size`, times in seconds, offset and size in
-//! bytes; a header line, and responses that may be missing (README of SNIA's trace set 4964).
+//! The virtual desktops of Systor '17: `Timestamp,Response,IOType,LUN,Offset,Size`. Times are in seconds, offset and size in bytes; there
+//! is a header line, and responses may be missing (README of SNIA's trace set 4964).
 
 use super::clock::Clock;
 use super::fields::{Bad, Fields, duration_ns, number, range, seconds_ns};

@@ -1,5 +1,5 @@
-//! Tencent's cloud block storage: `seconds,offset,size,0|1,volume`, offset and size in sectors, 0 a read and 1 a write
-//! (README of SNIA's trace set 27917). Times have whole seconds and go back a little now and then.
+//! Tencent's cloud block storage: `seconds,offset,size,0|1,volume`. Offset and size are in sectors; 0 is a read and 1 a write (README of
+//! SNIA's trace set 27917). Times are whole seconds, and sometimes go back a little.
 
 use super::clock::Clock;
 use super::fields::{Bad, Fields, number, seconds_ns, sectors};

@@ -1,4 +1,4 @@
-//! Traces that are texts, an entry a line.
+//! Reads traces that are texts with an entry per line.
 
 use super::counters::Counters;
 use super::fields::Bad;
@@ -9,36 +9,36 @@ use std::io::Read;
 /// Bytes of a bad line that its fault quotes.
 const QUOTED_BYTES: usize = 60;
 
-/// What the lines of a format say.
+/// Parses the lines of a format.
 pub(super) trait LineFormat: Send {
-    /// Appends the requests that a line tells, or that it completes.
+    /// Appends the requests that a line contains or completes.
     ///
     /// # Errors
-    /// What is wrong with the line; then nothing is appended.
+    /// What is wrong with the line; nothing is appended then.
     fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad>;
 
-    /// Whether the first line may be a header that tells nothing: one that begins with a letter.
+    /// Whether the first line may be a header without information, recognised by a letter at its beginning.
     fn may_have_header(&self) -> bool {
         false
     }
 
-    /// Whether the next line that can be read is one that names columns, and no entry.
+    /// Whether the next valid line names columns, and is no entry.
     fn awaits_header(&self) -> bool {
         false
     }
 
-    /// Appends what waited for more lines, at the end of the trace.
+    /// Appends requests that waited for more lines, at the end of the trace.
     fn end(&mut self, _into: &mut Vec<Request>) {}
 
-    /// Events that the text says are missing.
+    /// Number of events that the text reports as missing.
     fn missing(&self) -> u64 {
         0
     }
 
-    /// What the trace can tell.
+    /// The facts that the trace provides.
     fn knows(&self) -> Knows;
 
-    /// As in [`Source`].
+    /// As for [`Source`].
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -62,7 +62,7 @@ pub(super) fn is_header(format: &dyn LineFormat, line: &[u8]) -> bool {
     format.may_have_header() && line.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
-/// A bad line's text, shortened.
+/// The text of a bad line, shortened.
 fn quoted(line: &[u8]) -> String {
     let more = if line.len() > QUOTED_BYTES { "..." } else { "" };
     format!("{}{more}", line[..line.len().min(QUOTED_BYTES)].escape_ascii())
@@ -73,7 +73,7 @@ impl<R: Read> Source for Text<R> {
         for _ in 0..BATCH_REQUESTS {
             let next = self.lines.next();
             if next.is_err() {
-                // What waited is what comes before.
+                // An error or the end comes after everything that was waiting.
                 self.format.end(into);
             }
             let Some(line) = next? else {

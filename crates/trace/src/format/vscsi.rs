@@ -1,5 +1,5 @@
-//! VMware's vscsiStats records, version 1, as the CloudPhysics traces have them: 32 bytes, little-endian
-//! `u32 sn, len, nSG; u16 cmd, ver; u64 lbn, us` (libCacheSim, `traceReader/customizedReader/vscsi.h`).
+//! VMware's vscsiStats records, version 1, as in the CloudPhysics traces: 32 bytes, little-endian `u32 sn, len, nSG; u16 cmd, ver; u64 lbn,
+//! us` (libCacheSim, `traceReader/customizedReader/vscsi.h`).
 
 use super::clock::Clock;
 use super::counters::Counters;
@@ -20,13 +20,13 @@ pub struct Vscsi<R> {
 }
 
 impl<R: Read> Vscsi<R> {
-    /// Reads `from`, the unpacked bytes.
+    /// Reads `from`, which has the unpacked bytes.
     pub fn new(from: R) -> Self {
         Self { records: Records::new(from), clock: Clock::from_first(), counters: Counters::of_binary("vscsi") }
     }
 }
 
-/// What a SCSI command does (SPC-4, SBC-3: operation codes).
+/// The operation of a SCSI command (SPC-4, SBC-3: operation codes).
 fn op(command: u16) -> Option<Op> {
     Some(match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,

@@ -1,25 +1,25 @@
-//! The zero of a trace whose first entry is not its earliest, or lies far before all others: volumes one behind the other, requests in the order of their
-//! ends, a slip at the begin.
+//! Finds the zero of a trace whose first entry is not the earliest, or lies far before all others: volumes one after the other, requests in
+//! the order of their completions, a wrong time at the beginning.
 
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 
-/// Requests among which the earliest is looked for.
+/// Number of requests among which the earliest is searched.
 const WINDOW: usize = 1 << 16;
-/// A time so far before all others may be a slip.
+/// Distance from which a time before all others may be an outlier.
 const BEFORE_NS: i64 = 3600 * 1_000_000_000;
-/// One request in so many, at most, may be one.
+/// At most one request in this many may be an outlier.
 const SLIPS_ONE_IN: usize = 100;
 
-/// Times from the earliest among the first 65,536 requests on, of a source whose times count from its first request and are negative before it, in two's
-/// complement ([`super::clock::Clock::around_first`]).
+/// Makes times count from the earliest among the first 65,536 requests. The source's times count from its first request, and are negative
+/// before it, in two's complement ([`super::clock::Clock::around_first`]).
 pub(super) struct FromEarliest<S> {
     source: S,
     batch: Vec<Request>,
-    /// Whether the source's zero is no more than its first time, which may be a slip like any other.
+    /// Whether the source's zero is just its first time, which may be an outlier too.
     is_first_judged: bool,
-    /// Unknown until the window has been read.
+    /// `None` until the window has been read.
     zero: Option<Zero>,
-    /// Behind the window and before the zero, and so taken to be at it.
+    /// Number of requests after the window that lie before the zero, and are set to it.
     late: u64,
     is_over: bool,
 }
@@ -27,27 +27,27 @@ pub(super) struct FromEarliest<S> {
 /// Where the times of a trace begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Zero {
-    /// From the first request on, and negative before it.
+    /// Time since the first request; negative before it.
     at_ns: i64,
-    /// Requests of the window before it, and so taken to be at it.
+    /// Number of requests in the window that lie before the zero, and are set to it.
     slips: u64,
-    /// From the last of these to the zero.
+    /// Time from the last of these to the zero.
     gap_ns: u64,
 }
 
 impl<S: Source> FromEarliest<S> {
-    /// Of a source that takes its first time for the zero.
+    /// For a source whose zero is its first time.
     pub fn new(source: S) -> Self {
         Self { source, batch: Vec::new(), is_first_judged: true, zero: None, late: 0, is_over: false }
     }
 
-    /// Of a source whose zero is its own unless requests lie before it.
+    /// For a source whose zero is defined, unless requests lie before it.
     pub fn with_own_zero(source: S) -> Self {
         Self { is_first_judged: false, ..Self::new(source) }
     }
 }
 
-/// The earliest time that is no slip.
+/// The earliest time that is no outlier.
 fn zero(requests: &[Request], is_first_judged: bool) -> Zero {
     let mut times: Vec<i64> = requests.iter().map(|request| request.issued_ns as i64).collect();
     times.sort_unstable();
@@ -72,7 +72,7 @@ impl<S: Source> Source for FromEarliest<S> {
         let mut read = Ok(!self.is_over);
         while !self.is_over {
             read = self.source.read(&mut self.batch, names);
-            // What was read before an error is handed out with it.
+            // Requests read before an error are passed on first.
             self.is_over = !matches!(read, Ok(true));
             if self.zero.is_some() || self.batch.len() >= WINDOW {
                 break;
@@ -157,7 +157,7 @@ mod tests {
         (requests.iter().map(|request| request.issued_ns as i64).collect(), source.notes())
     }
 
-    /// All requests of a second volume that began half an hour before the first stood at one instant, and nothing said so.
+    /// All requests of a second volume, which began half an hour before the first, got the same time, without notice.
     #[test]
     fn regression_a_volume_that_begins_before_the_first_keeps_its_times() {
         let times: Vec<i64> = (0..1800).chain((0..1800).map(|at| at - 1800)).map(|at| at * 1_000_000_000).collect();
@@ -166,7 +166,7 @@ mod tests {
         assert!(notes.len() == 1 && notes[0].contains("1800.000 s before"), "{notes:?}");
     }
 
-    /// One time of the first request that lay months before all others made the trace so long, and nothing said so.
+    /// One request at the beginning with a time months before all others made the trace that long, without notice.
     #[test]
     fn regression_a_slip_back_at_first_place_is_no_begin() {
         for (slips, requests) in [(1, 100), (3, 300), (3, 5000)] {
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// More than one in a hundred are no slips, and an hour is none either: the pause behind them is one.
+    /// More than one in a hundred are no outliers, and an hour is no outlier either: there is a pause after them.
     #[test]
     fn a_pause_behind_the_first_requests_stays() {
         for (before, requests, pause_ns) in [(1, 99, 48 * HOUR_NS), (2, 199, 48 * HOUR_NS), (1, 5000, HOUR_NS - 1)] {
@@ -217,7 +217,7 @@ mod tests {
         times[200] = -year_ns;
         let (found, notes) = all(&times);
         assert_eq!((found[200], found[499], notes.len()), (0, 499_000, 1));
-        // The first is a year ahead, so all others lie a year before it.
+        // The first time is a year ahead, so all others lie a year before it.
         let times: Vec<i64> = (0..500).map(|at| if at == 0 { 0 } else { at * 1000 - year_ns }).collect();
         let (found, _) = all(&times);
         assert_eq!((found[0], found[1], found[499]), (year_ns - 1000, 0, 498_000));

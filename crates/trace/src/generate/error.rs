@@ -2,15 +2,15 @@
 
 use thiserror::Error;
 
-/// Why the text that names a generator was not understood.
+/// Why the text that names a generator cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenerateError {
-    /// Something stands between the name and the parameters.
+    /// There is something between the name and the parameters.
     #[error("{generator}: takes only parameters; write {generator}:?KEY=VALUE&... with {known}")]
     Form {
         /// The generator.
         generator: &'static str,
-        /// Its parameters.
+        /// Names of its parameters.
         known: String,
     },
     /// A parameter that the generator does not have.
@@ -19,11 +19,11 @@ pub enum GenerateError {
     UnknownKey {
         /// The generator.
         generator: &'static str,
-        /// What was written.
+        /// The name that was given.
         key: String,
-        /// The known one that looks most like it.
+        /// The most similar known parameter.
         nearest: Option<&'static str>,
-        /// All of them.
+        /// All parameters.
         known: String,
     },
     /// A parameter given twice.
@@ -34,16 +34,16 @@ pub enum GenerateError {
         /// The parameter.
         key: &'static str,
     },
-    /// A value that does not fit.
+    /// A value that is not allowed.
     #[error("{generator}: {key}={value} is not {wanted}")]
     Value {
         /// The generator.
         generator: &'static str,
         /// The parameter.
         key: &'static str,
-        /// What was written.
+        /// The value that was given.
         value: String,
-        /// What fits.
+        /// What is allowed.
         wanted: String,
     },
 }

@@ -1,9 +1,8 @@
-//! Traces that are made, not recorded: the I/O of known systems, from a seed.
+//! Generated traces: the I/O of known systems, made from a seed.
 //!
-//! Each generator is a [`Source`] like any recorded trace. It names what a recording with hints, processes and files
-//! would name, holds its state in memory whose size follows from its parameters and not from the length of the
-//! stream, and gives one stream for one set of parameters. What is calibrated in them, and what emerges, is in
-//! `docs/generators.md`.
+//! Each generator is a [`Source`] like any recorded trace. It provides the names that a recording with hints, processes and files would
+//! have. The size of its state follows from its parameters and not from the length of the stream, and the same parameters always give the
+//! same stream. `docs/generators.md` says which parts are calibrated and which emerge.
 
 mod error;
 mod mongodb;
@@ -25,7 +24,7 @@ pub use zipfian::{Latest, ScrambledZipfian};
 use crate::Source;
 use parameters::Parameters;
 
-/// Names of the generators, with their parameters, for help.
+/// Names of the generators with their parameters, for help texts.
 pub const NAMES: [(&str, &[&str]); 4] = [
     ("rocksdb", RocksdbOptions::KEYS),
     ("mongodb", MongodbOptions::KEYS),
@@ -33,10 +32,10 @@ pub const NAMES: [(&str, &[&str]); 4] = [
     ("zipf", ZipfOptions::KEYS),
 ];
 
-/// Opens the generator that `text` names, `rocksdb:?scale=0.01&seed=1`; `None` where it names none.
+/// Opens the generator that `text` names, such as `rocksdb:?scale=0.01&seed=1`; `None` if it names none.
 ///
 /// # Errors
-/// [`GenerateError`] where it names one and the rest does not fit.
+/// [`GenerateError`] if it names a generator and the rest is wrong.
 #[must_use]
 pub fn open(text: &str) -> Option<Result<Box<dyn Source + Send>, GenerateError>> {
     let (name, rest) = text.split_once(':')?;
@@ -49,12 +48,12 @@ pub fn open(text: &str) -> Option<Result<Box<dyn Source + Send>, GenerateError>>
     })
 }
 
-/// The text of a generator with what it leaves open filled in: `seed`, and a `scale` (of `ycsb:` `records`, of `zipf:` `size`) that is the
-/// default where the volume holds that, else the largest that it holds, else the least there is. `None` where it names no
+/// The text of a generator with missing parameters filled in: `seed`, and `scale` (`records` for `ycsb:`, `size` for `zipf:`). The scale is
+/// the default if the volume can hold that, else the largest that it can hold, else the smallest possible one. `None` if the text names no
 /// generator.
 ///
 /// # Errors
-/// [`GenerateError`] where it names one and the rest does not fit.
+/// [`GenerateError`] if it names a generator and the rest is wrong.
 #[must_use]
 pub fn fitted(text: &str, volume_bytes: u64, seed: u64) -> Option<Result<String, GenerateError>> {
     let (name, rest) = text.split_once(':')?;
@@ -80,7 +79,7 @@ pub fn fitted(text: &str, volume_bytes: u64, seed: u64) -> Option<Result<String,
     })
 }
 
-/// The text with a parameter and the seed, where it has none.
+/// The text with a parameter and the seed added where they are missing.
 fn with(text: &str, key: &str, value: impl FnOnce() -> String, seed: u64) -> String {
     let mut text = text.to_owned();
     let mut add = |key: &str, value: String| {
@@ -95,7 +94,7 @@ fn with(text: &str, key: &str, value: impl FnOnce() -> String, seed: u64) -> Str
     text
 }
 
-/// The largest scale that fits, to four digits, from `least` to `most`; `least` where none does.
+/// The largest scale from `least` to `most` that fits, with four digits; `least` if none fits.
 fn largest(fits: impl Fn(f64) -> bool, least: f64, most: f64) -> f64 {
     if fits(most) {
         return most;
@@ -109,7 +108,7 @@ fn largest(fits: impl Fn(f64) -> bool, least: f64, most: f64) -> f64 {
             high = middle;
         }
     }
-    // Rounded down: the text tells it in full.
+    // Rounded down: the text contains all its digits.
     let step = least / 1e3;
     ((low / step).floor() * step).max(least)
 }

@@ -1,47 +1,46 @@
-//! MongoDB on WiredTiger and XFS, as its block requests: the published "use case 2".
+//! MongoDB on WiredTiger and XFS, as block requests: the published "use case 2".
 //!
-//! Journal files of one size form a ring; every commit appends to the journal and flushes. At a checkpoint the pages
-//! that changed go to new offsets of the collection's file; what they replace is free for the next checkpoint, and is
-//! reused, not discarded.
+//! Journal files of equal size form a ring; every commit appends to the journal and flushes. At a checkpoint the changed pages go to new
+//! offsets of the collection's file; the replaced space is free for the next checkpoint, and is reused, not discarded.
 
 use super::parts::{BLOCK_BYTES, GB, REQUEST_BYTES, fraction, jittered_ns, poisson_gap_ns};
 use super::{GenerateError, Parameters};
 use crate::{BATCH_REQUESTS, Faults, Flags, Knows, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 
-/// Published: bytes written to the journal, in GB.
+/// Published bytes written to the journal, in GB.
 const JOURNAL_WRITTEN_GB: f64 = 27_478.3;
-/// Published: bytes written to the data, in GB.
+/// Published bytes written to the data, in GB.
 const DATA_WRITTEN_GB: f64 = 776.7;
-/// Published: space of the data, in GB.
+/// Published space of the data, in GB.
 const DATA_OCCUPIED_GB: f64 = 750.0;
-/// Size of a journal file, in GB (WiredTiger's `log=(file_max=100MB)`, as MongoDB opens it).
+/// Size of a journal file in GB (WiredTiger's `log=(file_max=100MB)`, as MongoDB sets it).
 const JOURNAL_FILE_GB: f64 = 0.1;
-/// Files that fill the published 3.0 GB of journal.
+/// Number of files that make up the published 3.0 GB of journal.
 const JOURNAL_FILES: u64 = 30;
 /// Longest time without a commit (MongoDB's `storage.journal.commitIntervalMs`), in ns.
 const COMMIT_INTERVAL_NS: u64 = 100_000_000;
-/// From the end of a checkpoint to the next (MongoDB's `storage.syncPeriodSecs`), in ns.
+/// Time from the end of a checkpoint to the next (MongoDB's `storage.syncPeriodSecs`), in ns.
 const CHECKPOINT_INTERVAL_NS: u64 = 60_000_000_000;
-/// How fast a checkpoint writes, in bytes a second.
+/// Write rate of a checkpoint in bytes per second.
 const CHECKPOINT_RATE: f64 = 400e6;
-/// Largest page, in blocks: pages have 4 to 32 KiB.
+/// Largest page in blocks: pages have 4 to 32 KiB.
 const PAGE_BLOCKS_MAX: u64 = 8;
-/// Pages that updates choose from: those that requests come back to.
+/// Number of pages that updates choose from: those that requests return to.
 const HOT_PAGES: usize = 16_384;
-/// How much larger than the data the volume is.
+/// Size of the volume relative to the data.
 const SLACK: f64 = 1.15;
 
-/// What a [`Mongodb`] is made of.
+/// Options of a [`Mongodb`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MongodbOptions {
-    /// Size of everything, 1 for the published run.
+    /// Scale of all sizes; 1 for the published run.
     pub scale: f64,
-    /// Bytes of a commit, in multiples of 4 KiB.
+    /// Bytes of a commit, a multiple of 4 KiB.
     pub commit_bytes: u64,
-    /// Commits a second that requests ask for, coming at random; there are ten a second even without any.
+    /// Commits per second that requests cause, at random times; there are ten per second even without any.
     pub commits: f64,
-    /// Seed.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -76,9 +75,9 @@ struct Page {
 /// The journal's files.
 struct Journal {
     file_blocks: u64,
-    /// Files begun, the current one included.
+    /// Number of files begun, including the present one.
     files: u64,
-    /// Blocks written to the current file.
+    /// Blocks written to the present file.
     at_block: u64,
     path: u32,
     left_blocks: u64,
@@ -89,22 +88,22 @@ struct Journal {
 /// The collection's file.
 struct Data {
     begin_block: u64,
-    /// Blocks there may be.
+    /// Most blocks of the file.
     limit_blocks: u64,
-    /// Blocks up to which it has grown.
+    /// Present length of the file in blocks.
     end_blocks: u64,
     written_blocks: u64,
     hot: Vec<Page>,
-    /// Free pages, by their length in blocks less one.
+    /// Free pages by length in blocks, minus one.
     free: [Vec<u64>; PAGE_BLOCKS_MAX as usize],
-    /// Pages that this checkpoint replaces: free when it is over.
+    /// Pages replaced by this checkpoint; they become free when it ends.
     replaced: Vec<Page>,
-    /// Blocks that the running checkpoint still has to write.
+    /// Blocks that the present checkpoint still has to write.
     due_blocks: u64,
     next_ns: u64,
 }
 
-/// MongoDB's requests, see the module.
+/// The requests of MongoDB; see the module.
 pub struct Mongodb {
     options: MongodbOptions,
     random: Random,
@@ -132,7 +131,7 @@ fn blocks(gb: f64) -> u64 {
 }
 
 impl Mongodb {
-    /// A stream from its beginning. Options beyond what a text can give are brought within.
+    /// A stream from its beginning. Options out of the range of the text form are brought into it.
     #[must_use]
     pub fn new(options: MongodbOptions) -> Self {
         let scale = options.scale.clamp(0.0001, 100.0);
@@ -166,7 +165,7 @@ impl Mongodb {
         }
     }
 
-    /// Size of the volume.
+    /// Size of the volume in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         (self.data.begin_block + self.data.limit_blocks) * BLOCK_BYTES
@@ -217,7 +216,7 @@ impl Mongodb {
         self.journal.next_ns = now_ns.saturating_add(asked_ns.min(COMMIT_INTERVAL_NS));
     }
 
-    /// Begins a checkpoint of all that was journaled since the last, or writes its next page.
+    /// Begins a checkpoint of everything journaled since the last, or writes its next page.
     fn checkpoint(&mut self, into: &mut Vec<Request>, numbers: &Numbers) {
         let now_ns = self.data.next_ns;
         self.last_ns = now_ns;
@@ -260,7 +259,7 @@ impl Mongodb {
         }
     }
 
-    /// Whether data of the journal has not been written by a checkpoint.
+    /// Whether data of the journal has not been written by a checkpoint yet.
     fn is_behind(&self) -> bool {
         let due = self.journal.written_blocks as f64 * (DATA_WRITTEN_GB / JOURNAL_WRITTEN_GB);
         self.data.due_blocks > 0 || due.round() as u64 > self.data.written_blocks
@@ -268,7 +267,7 @@ impl Mongodb {
 }
 
 impl Data {
-    /// Where a page of about so many blocks goes: to free space if it is an update, else to the file's end.
+    /// Finds a place for a page of about `wanted` blocks: in free space for an update, else at the end of the file.
     fn place(&mut self, wanted: u64, random: &mut Random) -> Option<Page> {
         if wanted == 0 {
             return None;
@@ -323,7 +322,7 @@ impl Data {
 impl Source for Mongodb {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         let numbers = Numbers {
-            // Names of MongoDB's threads as Linux keeps them, 15 characters.
+            // Names of MongoDB's threads as Linux stores them, with 15 characters.
             journal: names.processes.number("WTJourn.Flusher"),
             checkpoint: names.processes.number("WTCheck.tThread"),
             collection: names.paths.number("collection-0.wt"),
@@ -331,7 +330,7 @@ impl Source for Mongodb {
         let end = into.len() + BATCH_REQUESTS;
         while into.len() < end {
             if self.journal.left_blocks == 0 {
-                // The shutdown: one last checkpoint, at once.
+                // Shutdown: one last checkpoint, at once.
                 if !self.is_behind() {
                     return Ok(false);
                 }

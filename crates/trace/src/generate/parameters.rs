@@ -4,17 +4,17 @@ use super::GenerateError;
 use forebay_block::mistakes::nearest;
 use forebay_block::size::parse_size_bytes;
 
-/// Characters of somebody else's text that an error repeats.
+/// Most characters of a foreign text that an error repeats.
 const SHOWN_CHARS: usize = 40;
 
-/// Parameters whose keys are known, each at most once.
+/// Parameters with known keys, each at most once.
 pub(super) struct Parameters<'a> {
     generator: &'static str,
     pairs: Vec<(&'static str, &'a str)>,
 }
 
 impl<'a> Parameters<'a> {
-    /// Takes apart what stands behind the name and its colon.
+    /// Parses the text behind the name and its colon.
     pub fn parse(
         generator: &'static str,
         known: &'static [&'static str],
@@ -75,7 +75,7 @@ impl<'a> Parameters<'a> {
         })
     }
 
-    /// Bytes a second from `least` to `most`: a size, with or without `/s`.
+    /// A rate in bytes per second from `least` to `most`: a size, with or without `/s`.
     pub fn rate_bytes(&self, key: &'static str, default: u64, (least, most): (u64, u64)) -> Result<u64, GenerateError> {
         let Some(text) = self.text(key) else { return Ok(default) };
         parse_size_bytes(text.strip_suffix("/s").unwrap_or(text))
@@ -86,12 +86,12 @@ impl<'a> Parameters<'a> {
             })
     }
 
-    /// The text of a parameter, where it is given.
+    /// The text of a parameter; `None` if it is not given.
     pub fn text(&self, key: &str) -> Option<&'a str> {
         self.pairs.iter().find(|(other, _)| *other == key).map(|(_, value)| *value)
     }
 
-    /// The error for a value that does not fit.
+    /// The error for a value that is not allowed.
     pub fn refuse(&self, key: &'static str, value: &str, wanted: String) -> GenerateError {
         GenerateError::Value { generator: self.generator, key, value: shown(value), wanted }
     }

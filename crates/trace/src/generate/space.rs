@@ -1,4 +1,4 @@
-//! Where files lie: slots of one size, the lowest free one first.
+//! Places of files: slots of one size; the lowest free slot is used first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,13 +12,13 @@ pub(super) struct Extent {
     pub blocks: u64,
 }
 
-/// The part of a volume that files of changing number share. A file takes whole slots, so that what is freed fits what
-/// comes next and space does not fall to pieces, whatever the length of the stream.
+/// The part of a volume that files share. A file takes whole slots, so that freed space fits the next file and does not fragment, however
+/// long the stream.
 pub(super) struct Space {
     begin_block: u64,
     slot_blocks: u64,
     slots: u64,
-    /// Slots from here on were never used.
+    /// Slots from this one on were never used.
     fresh: u64,
     free: BinaryHeap<Reverse<u64>>,
 }
@@ -33,17 +33,17 @@ impl Space {
         self.begin_block + self.slots * self.slot_blocks
     }
 
-    /// Slots that a file of so many blocks takes.
+    /// Number of slots for a file of `blocks` blocks.
     pub fn slots_for(&self, blocks: u64) -> u64 {
         blocks.div_ceil(self.slot_blocks)
     }
 
-    /// Slots there are for files to come.
+    /// Number of free slots.
     pub fn free_slots(&self) -> u64 {
         self.slots - self.fresh + self.free.len() as u64
     }
 
-    /// Places a file. `None`, and nothing is taken, where it does not fit.
+    /// Allocates a file; `None`, without any effect, if it does not fit.
     pub fn place(&mut self, blocks: u64) -> Option<Vec<Extent>> {
         if self.slots_for(blocks) > self.free_slots() {
             return None;
@@ -65,7 +65,7 @@ impl Space {
         Some(extents)
     }
 
-    /// Takes a file's extents back, as [`Space::place`] gave them.
+    /// Frees the extents of a file, as returned by [`Space::place`].
     pub fn take_back(&mut self, extents: &[Extent]) {
         for extent in extents {
             self.free.push(Reverse((extent.begin_block - self.begin_block) / self.slot_blocks));

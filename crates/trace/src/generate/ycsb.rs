@@ -8,9 +8,9 @@ use super::{GenerateError, Latest, Parameters, ScrambledZipfian};
 use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 
-/// Records that a scan reads at most (`maxscanlength`).
+/// Most records that a scan reads (`maxscanlength`).
 const SCAN_RECORDS_MAX: u64 = 100;
-/// Draws of a key until one is taken that exists.
+/// Most draws of a key until one exists.
 const DRAWS_MAX: usize = 1000;
 const NS_PER_S: f64 = 1e9;
 
@@ -31,7 +31,7 @@ pub enum YcsbWorkload {
     F,
 }
 
-/// What one operation does.
+/// The effect of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Read,
@@ -57,26 +57,26 @@ impl YcsbWorkload {
         }
     }
 
-    /// Whether records are added.
+    /// Whether the workload adds records.
     fn inserts(self) -> bool {
         matches!(self, Self::D | Self::E)
     }
 }
 
-/// What a [`Ycsb`] is made of.
+/// Options of a [`Ycsb`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct YcsbOptions {
-    /// The mix.
+    /// The workload.
     pub workload: YcsbWorkload,
-    /// Records at the beginning (`recordcount`).
+    /// Number of records at the beginning (`recordcount`).
     pub records: u64,
-    /// Operations until the end (`operationcount`).
+    /// Number of operations until the end (`operationcount`).
     pub operations: u64,
     /// Bytes of a record.
     pub record_bytes: u64,
-    /// Operations a second, coming at random.
+    /// Operations per second, at random times.
     pub rate: f64,
-    /// Seed.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -124,12 +124,12 @@ enum Chooser {
     Latest(Latest),
 }
 
-/// YCSB's requests, see the module.
+/// The requests of YCSB; see the module.
 pub struct Ycsb {
     options: YcsbOptions,
     random: Random,
     chooser: Chooser,
-    /// Records there are.
+    /// Present number of records.
     records: u64,
     operations_left: u64,
     now_ns: u64,
@@ -137,8 +137,7 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// A stream from its beginning. Options that no text can give (no records, records of 0 bytes) are taken as the
-    /// least there is.
+    /// A stream from its beginning. Options that the text form does not allow (no records, records of 0 bytes) are raised to the minimum.
     #[must_use]
     pub fn new(options: YcsbOptions) -> Self {
         let options =
@@ -146,8 +145,8 @@ impl Ycsb {
         let chooser = if options.workload == YcsbWorkload::D {
             Chooser::Latest(Latest::new(options.records - 1))
         } else {
-            // Both ends belong to YCSB's range: one key more than there are records, and twice the expected inserts.
-            // Keys that do not exist yet are drawn again.
+            // Both ends belong to YCSB's range: one key more than there are records, and twice the expected inserts. Keys that do not exist
+            // yet are drawn again.
             Chooser::Zipfian(ScrambledZipfian::new(options.records + 1 + Self::expected_inserts(&options)))
         };
         Self {
@@ -161,12 +160,12 @@ impl Ycsb {
         }
     }
 
-    /// Twice the inserts that are to be expected (`expectednewkeys`).
+    /// Twice the number of expected inserts (`expectednewkeys`).
     fn expected_inserts(options: &YcsbOptions) -> u64 {
         if options.workload.inserts() { options.operations / 10 } else { 0 }
     }
 
-    /// Size of a volume that holds all records, whatever the seed.
+    /// Size of a volume that holds all records, for any seed.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         let added = if self.options.workload.inserts() { self.options.operations } else { 0 };
@@ -179,7 +178,7 @@ impl Ycsb {
             Chooser::Latest(latest) => latest.next(&mut self.random, last),
             Chooser::Zipfian(zipfian) => {
                 let random = &mut self.random;
-                // YCSB draws for ever; that takes too long where many inserts are expected beside few records.
+                // YCSB draws without limit; that takes too long if many inserts are expected and there are few records.
                 let drawn = (0..DRAWS_MAX).map(|_| zipfian.next(random)).find(|key| *key <= last);
                 drawn.unwrap_or_else(|| random.below(last + 1))
             }

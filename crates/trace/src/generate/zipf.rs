@@ -1,34 +1,34 @@
-//! Writes and reads of single blocks by Zipf's law of any skew, as the authors of SepBIT make writes: who is hot may change.
+//! Writes and reads of single blocks by Zipf's law with any skew, like the writes of SepBIT's authors; the hot blocks may change.
 
 use super::parts::{BLOCK_BYTES, fraction, poisson_gap_ns};
 use super::{GenerateError, Parameters};
 use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceError};
 use forebay_block::Random;
 
-/// Largest volume, in bytes: each block takes 12 bytes of memory.
+/// Largest volume in bytes: each block takes 12 bytes of memory.
 const SIZE_MAX_BYTES: u64 = 64 << 30;
-/// One block of so many is hot, where that changes (SepBIT's `synthetic.r`).
+/// One block in this many is hot, if hot blocks change (SepBIT's `synthetic.r`).
 const HOT_OF: usize = 5;
 const NS_PER_S: f64 = 1e9;
 
-/// What a [`Zipf`] is made of.
+/// Options of a [`Zipf`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ZipfOptions {
     /// Skew: the block of rank r is accessed in proportion to r^-alpha.
     pub alpha: f64,
-    /// Bytes of the volume.
+    /// Size of the volume in bytes.
     pub size_bytes: u64,
-    /// Accesses, in multiples of the volume, beside the fill.
+    /// Number of accesses besides the fill, as a multiple of the volume's blocks.
     pub writes: f64,
-    /// Part of them that are reads, by chance.
+    /// Share of reads among them, at random.
     pub reads: f64,
-    /// Whether all blocks are written in sequence before.
+    /// Whether all blocks are written in sequence first.
     pub fill: bool,
-    /// Accesses after which the hottest fifth changes places, in multiples of the volume; 0: never.
+    /// Number of accesses after which the hottest fifth is exchanged, as a multiple of the volume's blocks; 0 for never.
     pub shift: f64,
-    /// Accesses a second, coming at random.
+    /// Accesses per second, at random times.
     pub rate: f64,
-    /// Seed.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -71,15 +71,15 @@ impl ZipfOptions {
     }
 }
 
-/// The requests, see the module.
+/// The requests; see the module.
 pub struct Zipf {
     options: ZipfOptions,
     random: Random,
-    /// Sums of the weights of ranks.
+    /// Cumulative weights of the ranks.
     sums: Vec<f64>,
     /// Blocks by rank.
     blocks: Vec<u32>,
-    /// Blocks of the fill that are not written yet.
+    /// Blocks of the fill that are still to be written.
     fill_left: u64,
     written: u64,
     writes: u64,
@@ -88,7 +88,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// A stream from its beginning. A size that no text can give is taken as the nearest there is.
+    /// A stream from its beginning. A size that the text form does not allow is replaced by the nearest allowed one.
     #[must_use]
     pub fn new(options: ZipfOptions) -> Self {
         let blocks = options.size_bytes.clamp(BLOCK_BYTES, SIZE_MAX_BYTES) / BLOCK_BYTES;
@@ -138,7 +138,7 @@ impl Zipf {
     }
 }
 
-/// Fisher and Yates's shuffle.
+/// The shuffle of Fisher and Yates.
 fn shuffle(blocks: &mut [u32], random: &mut Random) {
     for last in (1..blocks.len()).rev() {
         blocks.swap(last, random.index(last + 1));
@@ -149,7 +149,7 @@ impl Source for Zipf {
     fn read(&mut self, into: &mut Vec<Request>, _names: &mut Names) -> Result<bool, TraceError> {
         let end = into.len() + BATCH_REQUESTS;
         while into.len() < end && (self.fill_left > 0 || self.written < self.writes) {
-            // Streams without reads, and their fill, take no chance: they are what they were before there were reads.
+            // Streams without reads, and the fill, draw no random number, so that they are the same as before reads were added.
             let is_read =
                 self.fill_left == 0 && self.options.reads > 0.0 && fraction(&mut self.random) < self.options.reads;
             let block = self.next_block();

@@ -1,4 +1,4 @@
-//! Which key is next, as YCSB chooses it, quirks included, because published results rest on them.
+//! Chooses keys as YCSB does, with its quirks, because published results depend on them.
 //!
 //! From YCSB's sources (`core/src/main/java/site/ycsb`): `generator/ZipfianGenerator.java`,
 //! `generator/ScrambledZipfianGenerator.java`, `generator/SkewedLatestGenerator.java`, `Utils.java` (`fnvhash64`) and
@@ -9,9 +9,9 @@ use forebay_block::Random;
 
 /// The skew.
 const THETA: f64 = 0.99;
-/// Ranks that the scrambled generator draws from (`ITEM_COUNT`).
+/// Number of ranks that the scrambled generator draws from (`ITEM_COUNT`).
 const SCRAMBLED_RANKS: u64 = 10_000_000_000_000_000;
-/// What it takes for their zeta (`ZETAN`); it is that of 10^10 ranks.
+/// The value that it uses as their zeta (`ZETAN`); it is that of 10^10 ranks.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 /// Terms of zeta that are summed one by one.
 const ZETA_TERMS: u64 = 10_000;
@@ -19,9 +19,9 @@ const ZETA_TERMS: u64 = 10_000;
 /// Ranks by Zipf's law, after Gray and others, "Quickly Generating Billion-Record Synthetic Databases", 1994.
 #[derive(Clone, Debug)]
 struct Zipfian {
-    /// Ranks at the beginning: `eta` keeps to them, even where ranks are added (YCSB's `items`).
+    /// Number of ranks at the beginning: `eta` is computed from it even when ranks are added (YCSB's `items`).
     items: u64,
-    /// Ranks that `zeta` is of.
+    /// Number of ranks that `zeta` includes.
     counted: u64,
     zeta: f64,
     eta: f64,
@@ -61,8 +61,8 @@ impl Zipfian {
     }
 }
 
-/// The sum of `rank^-THETA` over so many ranks: term by term at first, then by the Euler-Maclaurin formula, whose
-/// error is below 10^-12 here.
+/// The sum of `rank^-THETA` over `ranks` ranks: term by term at first, then by the Euler-Maclaurin formula, whose error is below 10^-12
+/// here.
 fn zeta(ranks: u64) -> f64 {
     let summed = ranks.min(ZETA_TERMS);
     let head: f64 = (1..=summed).map(|rank| (rank as f64).powf(-THETA)).sum();
@@ -76,7 +76,7 @@ fn zeta(ranks: u64) -> f64 {
     head + integral + ends + slopes
 }
 
-/// YCSB's 64-bit hash: the exclusive or before the product, and the absolute value of it all.
+/// YCSB's 64-bit hash: the exclusive or before the product, and the absolute value of the result.
 fn fnv_hash(value: u64) -> u64 {
     let hash = value
         .to_le_bytes()
@@ -85,11 +85,10 @@ fn fnv_hash(value: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// `requestdistribution=zipfian`: popular keys lie scattered over all keys.
+/// `requestdistribution=zipfian`: popular keys are scattered over all keys.
 ///
-/// Ranks come from 10^16, whatever the number of keys, and are hashed onto the keys: every key also gets its part of a
-/// very long tail, so that the skew is less than Zipf's over the keys alone, and the first key has 3.78 % whatever
-/// their number.
+/// Ranks come from 10^16, whatever the number of keys, and are hashed onto the keys. So every key also gets a part of a very long tail: the
+/// skew is less than Zipf's over the keys alone, and the first key has 3.78 % for any number of keys.
 #[derive(Clone, Debug)]
 pub struct ScrambledZipfian {
     ranks: Zipfian,
@@ -97,7 +96,7 @@ pub struct ScrambledZipfian {
 }
 
 impl ScrambledZipfian {
-    /// Chooses among `keys` keys, at least one.
+    /// Chooses among `keys` keys (at least one).
     #[must_use]
     pub fn new(keys: u64) -> Self {
         Self { ranks: Zipfian::new(SCRAMBLED_RANKS, SCRAMBLED_ZETA), keys: keys.max(1) }
@@ -108,7 +107,7 @@ impl ScrambledZipfian {
         self.key(self.ranks.next(random))
     }
 
-    /// The key of a rank: that of rank 0 is the most popular.
+    /// The key of a rank; that of rank 0 is the most popular.
     #[must_use]
     pub fn key(&self, rank: u64) -> u64 {
         fnv_hash(rank) % self.keys
@@ -125,12 +124,12 @@ impl Latest {
     /// Chooses among the keys from 0 to `last`.
     #[must_use]
     pub fn new(last: u64) -> Self {
-        // With two ranks the formula has no third.
+        // With two ranks, the formula has no third one.
         let items = last.max(3);
         Self { ranks: Zipfian::new(items, zeta(items)) }
     }
 
-    /// The next key, with `last` the newest one there is.
+    /// The next key, with `last` as the newest one.
     pub fn next(&mut self, random: &mut Random, last: u64) -> u64 {
         self.ranks.grow(last);
         last.saturating_sub(self.ranks.next(random))
@@ -145,7 +144,7 @@ mod tests {
     fn zeta_is_the_sum() {
         let sum: f64 = (1..=200_000u64).map(|rank| (rank as f64).powf(-THETA)).sum();
         assert!((zeta(200_000) - sum).abs() < 1e-9, "{} {sum}", zeta(200_000));
-        // What YCSB takes for 10^16 ranks is the zeta of 10^10.
+        // The value that YCSB uses for 10^16 ranks is the zeta of 10^10.
         assert!((zeta(10_000_000_000) - SCRAMBLED_ZETA).abs() < 1e-5, "{}", zeta(10_000_000_000));
     }
 

@@ -1,29 +1,29 @@
-//! What a line of the LOG tells.
+//! Parses a line of the LOG.
 
 use memchr::memmem::find;
 use serde_json::Value;
 
-/// Levels that are believed; RocksDB has 7 unless configured otherwise.
+/// Most levels that are accepted; RocksDB has 7 unless configured otherwise.
 const LEVELS_MAX: u64 = 64;
 
-/// One thing that matters here.
+/// An event in the LOG that is relevant here.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// The database is opened.
     Opens,
-    /// A job begins that writes tables of a level.
+    /// A job begins that writes tables of this level.
     Begins { job: u64, level: u8 },
     /// A table is about to be written.
     Writes { job: Option<u64>, number: u64, level: u8 },
     /// A job has written a table.
     Wrote { job: u64, number: u64, bytes: u64 },
-    /// A job is done; what it wrote is of that level.
+    /// A job has ended; its tables belong to this level.
     Ends { job: u64, level: Option<u8> },
-    /// Levels of tables as a compaction finds them.
+    /// Levels of the tables that a compaction reads.
     Are { inputs: Vec<(u8, u64)> },
-    /// A table is moved to a level as it is.
+    /// A table is moved to a level without being rewritten.
     Moves { number: u64, level: u8 },
-    /// A table that was written elsewhere comes in.
+    /// A table written elsewhere is ingested.
     Ingests { number: u64, level: u8 },
     /// The file of a table is deleted.
     Deletes { number: u64 },
@@ -32,11 +32,11 @@ pub(super) enum Entry {
 /// What is wrong with a line.
 type Bad = &'static str;
 
-/// What a line tells, and when that was, in microseconds of a calendar of its own; `None` where it tells nothing.
+/// The event of a line, with its time in microseconds of a simplified calendar; `None` if it has no event.
 ///
 /// Lines of a log buffer come late, with the time at which they were noted.
 pub(super) fn parse(line: &[u8]) -> Result<Option<(u64, Entry)>, Bad> {
-    // Other lines are the rest of a table of statistics, or of options.
+    // Other lines are continuations of statistics or options.
     let Some((mut at, mut rest)) = time(line) else { return Ok(None) };
     if let Some(original) = find(rest, b"(Original Log Time ").and_then(|begin| rest.get(begin + 19..))
         && let Some((noted, behind)) = time(original)
@@ -50,7 +50,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<(u64, Entry)>, Bad> {
     Ok(entry.map(|entry| (at, entry)))
 }
 
-/// `2026/11/22-09:43:34.162409` and what is behind it.
+/// Parses `2026/11/22-09:43:34.162409`; also returns the rest.
 fn time(line: &[u8]) -> Option<(u64, &[u8])> {
     const SHAPE: &[u8; 26] = b"0000/00/00-00:00:00.000000";
     let (stamp, rest) = line.split_at_checked(SHAPE.len())?;
@@ -68,7 +68,7 @@ fn time(line: &[u8]) -> Option<(u64, &[u8])> {
         }
     }
     let [year, month, day, hour, minute, second, microsecond] = fields;
-    // Of fields of two digits, so nothing overflows; only the order counts.
+    // The fields have at most a few digits, so nothing overflows; only the order matters.
     let hours = ((year * 13 + month) * 32 + day) * 24 + hour;
     Some((((hours * 60 + minute) * 60 + second) * 1_000_000 + microsecond, rest))
 }
@@ -102,7 +102,7 @@ fn text(rest: &[u8]) -> Result<Option<Entry>, Bad> {
     Ok(find(rest, b"Recovering from manifest file:").map(|_| Entry::Opens))
 }
 
-/// What stands behind `[JOB n] `.
+/// Parses what follows `[JOB n] `.
 fn of_job(job: u64, rest: &[u8]) -> Result<Option<Entry>, Bad> {
     if let Some(rest) = rest.strip_prefix(b"Compacting ")
         && let Some(rest) = behind(rest, b" files to L")
@@ -125,7 +125,7 @@ fn behind<'a>(line: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
     find(line, marker).and_then(|begin| line.get(begin + marker.len()..))
 }
 
-/// A number and what is behind it.
+/// Parses a number; also returns the rest.
 fn number(text: &[u8]) -> Result<(u64, &[u8]), Bad> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at_checked(digits).unwrap_or_default();

@@ -1,15 +1,14 @@
 //! The level of each sorted table of a RocksDB database, from the database's info LOG as it grows.
 //!
-//! Tables carry numbers in their names (`000012.sst`) and no levels; the LOG tells which job wrote a table, and for which
-//! level. It is read as bytes in any portions, so a file that is still written can be followed. Numbers count for one
-//! database, whatever its column families: one [`RocksdbLog`] for each.
+//! Tables have numbers in their names (`000012.sst`) and no levels; the LOG says which job wrote a table, and for which level. It is read
+//! as bytes in portions of any length, so a file that is still being written can be followed. Numbers are unique within a database, for all
+//! its column families: use one [`RocksdbLog`] for each database.
 //!
-//! Lines are understood as RocksDB 7.8 and 9.10 write them (`db/flush_job.cc`, `db/compaction/compaction_job.cc`,
-//! `db/db_impl/db_impl_open.cc`, `db/db_impl/db_impl_compaction_flush.cc`, `db/external_sst_file_ingestion_job.cc`,
-//! `db/event_helpers.cc`); all others are passed over.
+//! Lines are parsed as RocksDB 7.8 and 9.10 write them (`db/flush_job.cc`, `db/compaction/compaction_job.cc`, `db/db_impl/db_impl_open.cc`,
+//! `db/db_impl/db_impl_compaction_flush.cc`, `db/external_sst_file_ingestion_job.cc`, `db/event_helpers.cc`); all others are ignored.
 //!
-//! What it cannot tell: levels of tables that are older than the LOG, until a compaction takes them in or moves them;
-//! which tables of a compaction with per-key placement went to the level above its output level.
+//! Limits: levels of tables older than the LOG are unknown until a compaction reads or moves them. If a compaction has per-key placement,
+//! it is unknown which of its tables went to the level above its output level.
 
 mod line;
 mod tables;
@@ -24,23 +23,23 @@ use memchr::memchr;
 use std::collections::BTreeMap;
 use tables::Tables;
 
-/// A longer line is a fault. RocksDB cuts its own at 64 KiB (`env/env_posix.cc`).
+/// Longest line in bytes; a longer one is a fault. RocksDB cuts its own at 64 KiB (`env/env_posix.cc`).
 const LINE_BYTES_MAX: usize = 256 << 10;
-/// Jobs that are followed at a time; RocksDB has as many as threads.
+/// Most jobs that are followed at a time; RocksDB has as many as threads.
 const JOBS_MAX: usize = 1 << 12;
-/// Tables of one job that may wait for its level.
+/// Most tables of one job that may wait for its level.
 const WAITING_MAX: usize = 1 << 16;
 
 /// A job that writes tables.
 #[derive(Clone, Debug, Default)]
 struct Job {
-    /// The level that it writes; `None` where its begin was not seen.
+    /// The level that it writes; `None` if its beginning was not seen.
     level: Option<u8>,
-    /// No table of it has a smaller number.
+    /// Its tables have at least this number.
     from_number: u64,
-    /// It has named the table that it writes: a flush, which writes one only.
+    /// Whether it has named the table that it writes: a flush, which writes only one.
     is_named: bool,
-    /// Tables that wait for that level.
+    /// Tables that wait for the level.
     waiting: Vec<u64>,
 }
 
@@ -49,9 +48,9 @@ struct Job {
 pub struct RocksdbLog {
     tables: Tables,
     jobs: BTreeMap<u64, Job>,
-    /// What was read of a line whose end was not.
+    /// The beginning of a line whose end was not read yet.
     partial: Vec<u8>,
-    /// The rest of the line is passed over: it was too long.
+    /// Whether the rest of the line is skipped because it is too long.
     skips: bool,
     lines: u64,
     faults: Faults,
@@ -71,9 +70,9 @@ impl Default for RocksdbLog {
 }
 
 impl RocksdbLog {
-    /// Reads on. Portions may end anywhere; what is behind the last line's end waits for the next one.
+    /// Reads the next portion. It may end anywhere; an incomplete line waits for the next portion.
     ///
-    /// Several LOGs of one database are fed one after the other, the oldest first, with [`RocksdbLog::end`] between.
+    /// Several LOGs of one database are read one after the other, the oldest first, with [`RocksdbLog::end`] in between.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while let Some(end) = memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -99,28 +98,27 @@ impl RocksdbLog {
         }
     }
 
-    /// The file is over: its last line may lack an end.
+    /// Notes the end of the file, whose last line may lack a line end.
     pub fn end(&mut self) {
         if self.skips || !self.partial.is_empty() {
             self.feed(b"\n");
         }
     }
 
-    /// The level at which a table is now; `None` where that is not known, or where it was deleted.
+    /// The present level of a table; `None` if it is not known, or the table was deleted.
     #[must_use]
     pub fn level(&self, number: u64) -> Option<u8> {
         self.tables.level(number)
     }
 
-    /// The level for which the bytes of a table were written: moves change [`RocksdbLog::level`] only. Kept when the table
-    /// is deleted.
+    /// The level for which a table was written; moves only change [`RocksdbLog::level`]. It is kept after the table was deleted.
     #[must_use]
     pub fn level_created(&self, number: u64) -> Option<u8> {
         self.tables.level_created(number)
     }
 
-    /// The level for which a table of which the LOG does not tell yet is probably being written: that of the jobs that
-    /// may be writing it, where they agree. A flush names its table when it begins, a compaction when it has written it.
+    /// The level for which a table that the LOG does not mention yet is probably being written: that of the jobs that may be writing it, if
+    /// they agree. A flush names its table when it begins, a compaction after it has written it.
     #[must_use]
     pub fn level_expected(&self, number: u64) -> Option<u8> {
         let may_write = |job: &&Job| !job.is_named && job.from_number <= number;
@@ -129,29 +127,29 @@ impl RocksdbLog {
         may.all(|level| level == Some(first)).then_some(first)
     }
 
-    /// Numbers of tables of which a level changed, or that were deleted, since this was last asked; in order.
+    /// Numbers of the tables whose level changed, or that were deleted, since the last call; ascending.
     pub fn take_changed(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.tables.take_changed().into_iter()
     }
 
-    /// All tables known whose bytes were written for a known level, by number: also deleted ones.
+    /// All tables with a known level for which they were written, by number, including deleted ones.
     pub fn created_levels(&self) -> impl Iterator<Item = (u64, u8)> + '_ {
         self.tables.created_levels()
     }
 
-    /// Tables that were written, for each level for which any was; `None` gathers those of jobs whose begin is not in the
-    /// LOG. Moves write nothing; neither do ingested files, which may be links.
+    /// Tables that were written, by level; `None` is for jobs whose beginning is not in the LOG. Moves write nothing; neither do ingested
+    /// files, which may be links.
     pub fn created(&self) -> impl Iterator<Item = (Option<u8>, Created)> + '_ {
         self.tables.sums()
     }
 
-    /// Tables for which there was no place, or that were forgotten for others.
+    /// Number of tables for which there was no room, or that were dropped in favour of others.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.tables.forgotten()
     }
 
-    /// Lines that could not be read.
+    /// Lines that could not be parsed.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
@@ -202,7 +200,7 @@ impl RocksdbLog {
     }
 
     fn begins(&mut self, id: u64, level: u8) {
-        // A flush tells twice that it begins; a job of another level was left unfinished before.
+        // A flush reports its beginning twice; a job of another level with this number was left unfinished.
         if self.jobs.get(&id).is_none_or(|job| job.level != Some(level)) {
             let from_number = self.tables.next_number();
             self.put(id, Job { level: Some(level), from_number, ..Job::default() });
@@ -228,7 +226,7 @@ impl RocksdbLog {
 
     fn put(&mut self, id: u64, job: Job) {
         if self.jobs.len() >= JOBS_MAX && !self.jobs.contains_key(&id) {
-            // The oldest: its end was missed.
+            // The oldest job, whose end was missed.
             self.jobs.pop_first();
         }
         self.jobs.insert(id, job);

@@ -1,14 +1,14 @@
-//! What is known of tables, by number.
+//! The known tables by number.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Tables that are kept, deleted ones included.
+/// Most tables that are kept, including deleted ones.
 const TABLES_MAX: usize = 1 << 20;
 
-/// Tables that were written.
+/// Number and size of tables that were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Created {
-    /// How many.
+    /// Number of tables.
     pub tables: u64,
     /// Bytes of their files.
     pub bytes: u64,
@@ -18,7 +18,7 @@ pub struct Created {
 struct Table {
     level: Option<u8>,
     created: Option<u8>,
-    /// When the level was logged.
+    /// Time of the log entry that gave the level.
     reported_at: u64,
     bytes: u64,
     deleted: bool,
@@ -27,7 +27,7 @@ struct Table {
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     tables: BTreeMap<u64, Table>,
-    /// Deleted ones, in the order of their deletion.
+    /// Deleted tables in the order of their deletion.
     deleted: VecDeque<u64>,
     changed: BTreeSet<u64>,
     sums: BTreeMap<Option<u8>, Created>,
@@ -75,7 +75,7 @@ impl Tables {
         std::mem::take(&mut self.changed)
     }
 
-    /// Greater than every number that was logged.
+    /// A number greater than every logged one.
     pub fn next_number(&self) -> u64 {
         self.next_number
     }
@@ -84,12 +84,12 @@ impl Tables {
         self.forgotten
     }
 
-    /// A table was written, or (0 bytes) is about to be; what was logged before stays.
+    /// Notes that a table was written, or (with 0 bytes) is about to be; earlier entries are kept.
     pub fn wrote(&mut self, at: u64, number: u64, level: Option<u8>, bytes: u64) {
         let Some(table) = self.entry(number) else { return };
         let before = *table;
         table.created = table.created.or(level);
-        // A later move is logged before a compaction's end, which may come late.
+        // A later move is logged before the end of a compaction, which may come late.
         if table.level.is_none() && !table.deleted && level.is_some() {
             table.level = level;
             table.reported_at = at;
@@ -104,7 +104,7 @@ impl Tables {
         }
     }
 
-    /// A table is at a level now.
+    /// Notes that a table is now at a level.
     pub fn is_at(&mut self, at: u64, number: u64, level: u8) {
         let Some(table) = self.entry(number) else { return };
         // Lines of a log buffer come late: a later move may have been logged before.
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((tables.level_created(2), tables.level_created(5), tables.forgotten()), (None, Some(1), 2));
         assert_eq!(tables.take_changed().into_iter().collect::<Vec<_>>(), [1, 3, 5]);
         assert_eq!(tables.tables.len(), 3);
-        // What was written counts, remembered or not.
+        // Written tables are counted, whether or not they are remembered.
         let sums: Vec<_> = tables.sums().collect();
         assert_eq!(sums, [(Some(0), Created { tables: 3, bytes: 30 }), (Some(1), Created { tables: 1, bytes: 10 })]);
     }

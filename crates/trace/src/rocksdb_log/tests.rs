@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Lines as RocksDB 9.10 writes them: two column families, subcompactions, a flush beside a compaction, a move.
+/// Lines of RocksDB 9.10: two column families, subcompactions, a flush beside a compaction, a move.
 const LOG: &str = r#"2026/11/22-09:43:34.014152 29956 RocksDB version: 9.10.0
 2026/11/22-09:43:34.020107 29956 [db/version_set.cc:6029] Recovering from manifest file: /db/MANIFEST-000001
 2026/11/22-09:43:34.022561 29956            table_factory options:   flush_block_policy_factory: FlushBlockBySizePolicyFactory (0x55e02908d910)
@@ -50,7 +50,7 @@ fn tables_have_the_levels_of_the_jobs_that_wrote_them() {
     let created = |tables, bytes| Created { tables, bytes };
     let sums: Vec<_> = log.created().collect();
     assert_eq!(sums, [(Some(0), created(2, 3_864_173 + 3_826_242)), (Some(1), created(2, 2_111_683 + 2_111_668))]);
-    // Moved, deleted but remembered, taken in from elsewhere, older than the LOG and taken in by a compaction.
+    // Tables that were moved, deleted but remembered, ingested, and older than the LOG and read by a compaction.
     assert_eq!((log.level(20), log.level_created(20)), (Some(2), Some(1)));
     assert_eq!((log.level(10), log.level_created(10)), (None, Some(0)));
     assert_eq!((log.level(33), log.level_created(33)), (Some(6), None));
@@ -63,7 +63,7 @@ fn levels_are_reported_as_early_as_the_log_does() {
     let log = up_to("2026/11/22-09:43:34.186798");
     assert_eq!((log.level(10), log.level_created(10)), (Some(0), Some(0)));
     assert_eq!(log.created().count(), 0);
-    // A compaction runs and has named nothing; the flush beside it has named its table.
+    // A compaction runs and has named no table; the flush beside it has named its table.
     let log = up_to("2026/11/22-09:43:34.446037");
     assert_eq!((log.level(21), log.level_expected(21)), (None, Some(1)));
     assert_eq!(log.level_expected(9), None, "older than the compaction");
@@ -105,7 +105,7 @@ fn a_log_that_begins_within_a_job_learns_its_level_at_its_end() {
     let log = fed(&LOG[begin..]);
     assert_eq!((log.level_created(20), log.level_created(21)), (Some(1), Some(1)));
     assert_eq!(log.level(20), Some(2));
-    // The flush was named before the LOG began, and its end is not in it.
+    // The flush was named before the LOG begins, and its end is missing.
     assert_eq!(log.level_created(19), None);
     let unknown = log.created().find(|(level, _)| level.is_none()).unwrap().1;
     assert_eq!(unknown, Created { tables: 1, bytes: 3_826_242 });
@@ -137,7 +137,7 @@ fn bad_lines_are_counted_and_located() {
     assert_eq!(log.level(20), Some(2), "that move is older than the one to level 2");
 }
 
-/// All that can be asked.
+/// The complete state.
 fn state(log: &RocksdbLog) -> String {
     let levels: Vec<_> = (0..40).map(|number| (log.level(number), log.level_created(number))).collect();
     format!("{levels:?} {:?} {:?}", log.created().collect::<Vec<_>>(), log.faults())

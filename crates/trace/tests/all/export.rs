@@ -1,4 +1,4 @@
-//! What is exported and imported again is the same, as far as the format tells it.
+//! An exported trace is the same after an import, as far as the format can express it.
 
 use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format, from_reader};
 use forebay_trace::{Flags, NOT_KNOWN, Names, Op, Request};
@@ -45,7 +45,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         {
             issued_ns += gap_ns;
             let is_flush = op == Op::Flush;
-            // Sectors of their own: requests of the same sector at the same time cannot always be distinguished.
+            // Separate sectors: requests at the same sector and time cannot always be distinguished.
             let sector = sector + 100 * number as u64;
             let (offset_bytes, len_bytes) = if is_flush { (0, 0) } else { (sector * 512, sectors * 512) };
             let flags = flags.into_iter().fold(Flags::default(), Flags::with);
@@ -64,7 +64,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
-/// What blktrace tells of a request. Flushes all have the same key, so that theirs may be exchanged.
+/// The part of a request that blktrace can express. All flushes have the same key, so theirs may be exchanged.
 fn shown_by_blktrace(request: &Request, names: &Names) -> String {
     let Request { issued_ns, op, offset_bytes, len_bytes, pid, .. } = *request;
     let volume = match names.volumes.name(request.volume) {
@@ -75,7 +75,7 @@ fn shown_by_blktrace(request: &Request, names: &Names) -> String {
         return format!("{issued_ns} flush {volume}");
     }
     let flags = request.flags.0 & !if request.latency_ns == NOT_KNOWN { Flags::ERROR.0 } else { 0 };
-    // Requests are written with a queueing, whether it is known or not.
+    // Requests are written with a queueing event, even if it is not known.
     let queued_ns = if request.queued_ns == NOT_KNOWN { 0 } else { request.queued_ns };
     let process: String = names.processes.name(request.process).chars().take(15).collect();
     let latency_ns = request.latency_ns;
@@ -99,7 +99,7 @@ proptest! {
         let shown = |requests: &[Request], names: &Names| -> Vec<_> {
             requests.iter().map(|request| shown_by_blktrace(request, names)).collect()
         };
-        // Equal times may come in another order.
+        // Requests with equal times may come in another order.
         let (mut wanted, mut got) = (shown(&requests, &names), shown(&found, &found_names));
         wanted.sort();
         got.sort();
@@ -143,7 +143,7 @@ fn huge_requests_are_cut() {
     assert_eq!(found.iter().map(|request| request.len_bytes).sum::<u64>(), 10 << 30);
 }
 
-/// They were cut silently.
+/// Requests beyond 2 TiB were cut silently.
 #[test]
 fn regression_requests_beyond_2_tib_are_left_out_and_located() {
     let names = names();

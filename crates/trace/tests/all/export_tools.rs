@@ -1,4 +1,4 @@
-//! What other tools read of what is exported: blkparse (Debian's package blktrace) and fio, which must be installed.
+//! What other tools read of exported traces: blkparse (Debian's package blktrace) and fio, which must be installed.
 
 use forebay_trace::format::BlktraceWriter;
 use forebay_trace::{Names, Op, Request};
@@ -16,7 +16,7 @@ fn run(tool: &str, package: &str, folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// Writes and reads of 4 KiB by a process of a control group, a request each 100 us.
+/// Writes and reads of 4 KiB by a process in a control group, one every 100 us.
 fn export(folder: &Path) {
     let mut names = Names::default();
     let volume = names.volumes.number("8,16");
@@ -59,7 +59,7 @@ fn regression_blkparse_and_fio_read_what_processes_of_control_groups_did() {
     ];
     let replayed = run("fio", "fio", folder.path(), &arguments);
     let json = String::from_utf8_lossy(&replayed.stdout).into_owned();
-    // fio says other things before it.
+    // fio prints other text before it.
     let found: serde_json::Value = serde_json::from_str(&json[json.find('{').unwrap()..]).unwrap();
     let ios = |direction: &str| found["jobs"][0][direction]["total_ios"].as_u64();
     assert_eq!((ios("read"), ios("write")), (Some(10), Some(30)), "{json}");

@@ -1,4 +1,4 @@
-//! Every format reads what it should, tells what it cannot read, and is recognised.
+//! Every format reads what it should, reports what it cannot read, and is recognised.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -7,7 +7,7 @@ use forebay_trace::{Faults, Knows, NOT_KNOWN, Names, Op, Request, TraceError};
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-/// A trace that has been read to its end.
+/// A trace that was read to its end.
 struct Trace {
     requests: Vec<Request>,
     names: Names,
@@ -32,7 +32,7 @@ fn read(bytes: &[u8], format: Option<Format>) -> Result<Trace, TraceError> {
     Ok(Trace { requests, names, faults: source.faults().clone(), knows: source.knows() })
 }
 
-/// Reads a trace without faults whose format must be found.
+/// Reads a trace without faults; its format must be detected.
 fn detected(bytes: &[u8], format: Format) -> Trace {
     let found = read(bytes, None).expect("detected");
     assert_eq!(found.faults.count, 0, "{:?}", found.faults);
@@ -128,7 +128,7 @@ fn msr_lines() {
     assert!(trace.knows.latency);
 }
 
-/// A header counted as an entry that could be read: of three rows of which two could not, half was good.
+/// The header counted as an entry that could be read: of three rows with two bad ones, half seemed good.
 #[test]
 fn regression_the_header_of_a_csv_is_no_entry() {
     let trace = read(b"time_s,op,offset,length\n0,read,0,512\n1,walk,0,512\n2,read,x,512\n", None).unwrap();
@@ -137,7 +137,7 @@ fn regression_the_header_of_a_csv_is_no_entry() {
     assert!(note.contains("2 bad entries and 1 good ones"), "{note}");
 }
 
-/// A CSV of Excel, PowerShell or Python's csv module was of no known format: its header seemed to hold a CR.
+/// A CSV of Excel, PowerShell or Python's csv module had no known format: its header seemed to contain a CR.
 #[test]
 fn csv_with_crlf_is_recognised() {
     let text = b"time_s,op,offset,size\r\n0.1,R,0,4096\r\n0.2,W,8192,512\r\n";
@@ -205,7 +205,7 @@ fn regression_disksims_own_milliseconds_with_a_fraction_are_read() {
     assert_eq!(times, [0, 12_345_678, 1_000_500_000]);
 }
 
-/// Lines that must be faults, one format after the other.
+/// Lines that must be faults, for one format after the other.
 #[test]
 fn bad_lines_are_counted_and_located() {
     let good_and_bad: &[(Format, &str, &[&str])] = &[
@@ -293,7 +293,7 @@ fn unknown_formats_are_refused() {
 
 #[test]
 fn an_empty_file_of_a_named_format_is_an_empty_trace() {
-    // The last two are no streams: an empty file is none of theirs.
+    // The last two formats are no streams: an empty file cannot have them.
     for format in Format::ALL.into_iter().filter(|format| !matches!(format, Format::Parquet | Format::Record)) {
         assert!(read(b"", Some(format)).unwrap().requests.is_empty());
     }
@@ -327,7 +327,7 @@ fn a_cut_packed_trace_gives_what_is_there_and_a_located_error() {
     assert!(offset_bytes > 1000 * line.len() as u64);
 }
 
-/// Of a trace of events that was cut before its devices were known all that waited was thrown away.
+/// If a trace of events was cut before its devices were known, all waiting events were dropped.
 #[test]
 fn regression_events_that_wait_count_where_a_trace_is_cut() {
     let event = |at: u64, action: &str| {
@@ -339,7 +339,7 @@ fn regression_events_that_wait_count_where_a_trace_is_cut() {
     assert!((500..2000).contains(&requests), "{requests}");
 }
 
-/// The first request of a text that begins with a mark of its byte order was lost, or the text refused.
+/// The first request of a text with a byte order mark was lost, or the text was refused.
 #[test]
 fn regression_a_byte_order_mark_is_no_part_of_a_trace() {
     let texts: [(&str, Format); 3] = [
@@ -354,7 +354,7 @@ fn regression_a_byte_order_mark_is_no_part_of_a_trace() {
     }
 }
 
-/// Zero bytes in a text, as a crash leaves them, made it no known format, and the error named its good header.
+/// Zero bytes in a text, as a crash leaves them, made its format unknown, and the error named its good header.
 #[test]
 fn regression_a_zero_byte_in_a_text_is_named() {
     let mut text = b"time_us,op,offset,size\n".to_vec();
@@ -365,7 +365,7 @@ fn regression_a_zero_byte_in_a_text_is_named() {
     assert_eq!(read(&text, Some(Format::Csv)).ok().unwrap().faults.count, 1);
 }
 
-/// Lines that end with CR alone were one header, of a trace without requests; line feeds alone were requests.
+/// A file whose lines end with CR alone was one header, a trace without requests; empty lines alone were requests.
 #[test]
 fn regression_what_has_no_lines_is_no_trace() {
     let old = b"time_us,op,offset,size\r1,write,0,4096\r2,read,0,4096\r";
@@ -373,7 +373,7 @@ fn regression_what_has_no_lines_is_no_trace() {
     assert!(read(&[b'\n'; 1000], None).is_err());
 }
 
-/// Zstandard with a checksum, as the `zstd` tool packs.
+/// Zstandard with a checksum, as packed by the `zstd` tool.
 fn zstd_packed(bytes: &[u8]) -> Vec<u8> {
     let mut packer = zstd::Encoder::new(Vec::new(), 3).unwrap();
     packer.include_checksum(true).unwrap();
@@ -390,7 +390,7 @@ fn zstd_frames_are_unpacked_and_what_is_skippable_is_skipped() {
     assert_eq!(detected(&zstd_packed(text), Format::Alibaba).requests.len(), 2);
 }
 
-/// Reads to the error that must come; the requests before it, and where it is.
+/// Reads until the expected error; returns the number of requests before it, and its place.
 fn until_failed(packed: Vec<u8>, format: Option<Format>) -> (usize, u64) {
     let mut source = match from_reader(Cursor::new(packed), Path::new("trace"), format) {
         Ok(source) => source,
@@ -419,7 +419,7 @@ fn cut_and_changed_zstd_gives_what_is_there_and_a_located_error() {
         assert!(requests > 10_000 && offset_bytes > 10_000 * 30, "{requests} {offset_bytes}");
     }
     assert_eq!(until_failed(packed[..7].to_vec(), Some(Format::Alibaba)), (0, 0));
-    // The checksum, the last four bytes, finds what nothing else does.
+    // Only the checksum, the last four bytes, detects this.
     let mut changed = packed.clone();
     let last = changed.len() - 1;
     changed[last] ^= 1;
@@ -459,7 +459,7 @@ fn fio_logs_of_version_3_have_times() {
     );
     assert_eq!((trace.volume(0), trace.volume(1)), ("/dev/a", "/dev/b"));
     assert!(trace.knows.time);
-    // As fio does, which says that it ignores it there.
+    // As in fio, which says that it ignores it there.
     let waits = detected(b"fio version 3 iolog\n1 /dev/a wait 7 0\n2 /dev/a read 0 512\n", Format::FioLog);
     assert_eq!((waits.requests[0].issued_ns, waits.faults.count), (2000, 0));
 }

@@ -1,4 +1,4 @@
-//! Events of requests are paired as they belong together, from blktrace's records and from blkparse's text.
+//! Events of requests are paired correctly, from blktrace's records and from blkparse's text.
 
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::format::{Format, from_reader, open};
@@ -99,7 +99,7 @@ fn read(events: &[Event]) -> Trace {
     trace
 }
 
-/// What of a request the pairing decides, times in microseconds.
+/// The part of a request that pairing decides, with times in microseconds.
 fn paired(trace: &Trace) -> Vec<(u64, u64, u64, u64, u16)> {
     let us = |ns: u64| if ns == NOT_KNOWN { ns } else { ns / 1000 };
     let of = |r: &Request| (us(r.issued_ns), us(r.queued_ns), us(r.latency_ns), r.offset_bytes / 512, r.depth);
@@ -285,7 +285,7 @@ fn junk_is_passed_and_located() {
     assert_eq!(places[1].0, whole + 48);
 }
 
-/// A length of data that was damaged to that of sixteen records took these out of the trace, and nothing said so.
+/// A damaged length of data that covered sixteen records removed these from the trace, without notice.
 #[test]
 fn regression_a_damaged_length_of_data_costs_one_record() {
     let pair = |us| [at(us, D | READ, us, 512).little(), at(us + 1, C | READ, us, 512).little()].concat();
@@ -293,7 +293,7 @@ fn regression_a_damaged_length_of_data_costs_one_record() {
     (0..40).for_each(|n| bytes.extend(pair(10 * n)));
     for length in [1_u16, 48, 16 * 48, 16 * 48 + 5, 60_000] {
         let mut damaged = bytes.clone();
-        // Of the first completion. Where the length is that of a part of a record, the one behind it is lost.
+        // The length of the first completion. If it covers a part of a record, the record behind it is lost.
         damaged[48 * 3 - 2..48 * 3].copy_from_slice(&length.to_le_bytes());
         let trace = read_bytes(damaged);
         let known = trace.requests.iter().filter(|request| request.latency_ns != NOT_KNOWN).count();
@@ -386,7 +386,7 @@ fn bad_blkparse_lines_are_faults() {
     assert_eq!(trace.faults.first[0].place, 2);
 }
 
-/// blkparse's text of events: microseconds, device, action, sector, in blocks of 4 KiB.
+/// blkparse's text for events: microseconds, device, action, and sector, with blocks of 4 KiB.
 fn text_of(events: impl IntoIterator<Item = (u64, &'static str, char, u64)>) -> Vec<u8> {
     let mut text = String::new();
     for (at, (us, device, action, sector)) in events.into_iter().enumerate() {
@@ -397,7 +397,7 @@ fn text_of(events: impl IntoIterator<Item = (u64, &'static str, char, u64)>) -> 
     text.into_bytes()
 }
 
-/// So many requests of a drive, one after the other, from time 0: 30 us each.
+/// `requests` requests of a drive, one after the other from time 0, 30 us each.
 fn drive(requests: u64) -> impl Iterator<Item = (u64, &'static str, char, u64)> {
     (0..requests)
         .flat_map(|at| [('Q', 0), ('D', 10), ('C', 20)].map(|(action, us)| (at * 30 + us, "8,0", action, at * 8)))
@@ -405,7 +405,7 @@ fn drive(requests: u64) -> impl Iterator<Item = (u64, &'static str, char, u64)> 
 
 #[test]
 fn regression_devices_without_issues_that_come_after_the_first_events_are_seen() {
-    // A logical volume that is made while the trace goes on, over the drive. It never has D.
+    // A logical volume over the drive, created while the trace is running. It never has D.
     let both = (6000..8000).flat_map(|at| {
         let event = |us, device, action| (at * 30 + us, device, action, at * 8);
         [
@@ -429,7 +429,7 @@ fn regression_devices_without_issues_that_come_after_the_first_events_are_seen()
 
 #[test]
 fn a_drive_that_comes_later_is_issued_once_and_what_stays_unclear_becomes_clear() {
-    // Plugged in later: several are queued before the first is issued.
+    // A drive plugged in later: several requests are queued before the first is issued.
     let late = [(1_000_000, 'Q', 0), (1_000_001, 'Q', 8), (1_000_005, 'D', 0), (1_000_006, 'D', 8)]
         .into_iter()
         .chain([(1_000_009, 'C', 8), (1_000_010, 'C', 0)])
@@ -439,7 +439,7 @@ fn a_drive_that_comes_later_is_issued_once_and_what_stays_unclear_becomes_clear(
     assert_eq!(last, [(1_000_005_000, 5000, 5000), (1_000_006_000, 5000, 3000)]);
     assert!(trace.notes.is_empty(), "{:?}", trace.notes);
 
-    // Nothing but one Q while the others go on for long: taken as the issue, until D and C show otherwise.
+    // Only one Q for long while others go on: taken as the issue, until D and C show otherwise.
     let one = [(180_000, "8,16", 'Q', 0)];
     let others = drive(14_000).skip(18_000).map(|(us, device, action, sector)| (us + 1, device, action, sector));
     let issued = [(500_000, 'Q'), (500_010, 'D'), (500_020, 'C')].map(|(us, action)| (us, "8,16", action, 64));
@@ -470,7 +470,7 @@ fn regression_events_that_blkparse_says_are_lost_are_missing() {
     assert_eq!(read_bytes(whole.into_bytes()).faults.missing, 0);
 }
 
-/// It was taken for a command that passes through.
+/// The flush was taken for a pass-through command.
 #[test]
 fn regression_a_flush_that_completes_with_its_time_has_its_latency() {
     for elapsed in ["    1234", " 1234", "123456789"] {

@@ -1,4 +1,4 @@
-//! Cut, changed and made-up traces of every format: no panic, bounded memory, faults that are located.
+//! Cut, changed and made-up traces of every format: no panic, bounded memory, located faults.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
-/// The formats that are read from a stream; the others have tests of their own.
+/// The formats that are read from a stream; the others have their own tests.
 fn streams() -> Vec<Format> {
     Format::ALL.into_iter().filter(|format| !matches!(format, Format::Parquet | Format::Record)).collect()
 }
@@ -84,7 +84,7 @@ fn sample(format: Format) -> Vec<u8> {
     }
 }
 
-/// Reads all; checks what must hold of any trace. The number of requests and of faults.
+/// Reads everything, and checks what must hold for any trace. Returns the number of requests and of faults.
 fn read(bytes: Vec<u8>, format: Option<Format>) -> Result<(usize, u64), TraceError> {
     let len = bytes.len() as u64;
     let mut source = from_reader(Cursor::new(bytes), Path::new("trace"), format)?;
@@ -179,7 +179,7 @@ fn samples_are_valid_and_recognised() {
         let (count, faults) = read(sample(format), None).unwrap();
         assert_eq!((count, faults), (40, 0), "{format:?}");
         assert_eq!(read(sample(format), Some(format)).unwrap(), (40, 0), "{format:?}");
-        // No other format makes sense of it, or of more than the odd line.
+        // Other formats cannot read it, except for a few lines.
         for other in streams().into_iter().filter(|&other| other != format) {
             let found = read(sample(format), Some(other));
             assert!(!matches!(found, Ok((1.., 0))), "{format:?} as {other:?}: {found:?}");
@@ -236,7 +236,7 @@ proptest! {
     }
 }
 
-/// Says the same for ever.
+/// Repeats the same bytes forever.
 struct Endless(Vec<u8>, u64);
 
 impl Read for Endless {

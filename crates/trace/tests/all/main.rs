@@ -1,5 +1,5 @@
-//! Formats, exports and generators: one program, so that what its tests share is built once. The test `files`, which takes root, is
-//! another.
+//! Tests of formats, exports and generators, as one program, so that shared parts are built once. The test `files`, which needs root, is
+//! another program.
 
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]

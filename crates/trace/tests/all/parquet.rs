@@ -1,4 +1,4 @@
-//! Parquet, written and read: what goes in comes out, and hostile files end in located errors.
+//! Writing and reading Parquet: the contents stay the same, and hostile files end in located errors.
 
 use forebay_trace::format::parquet::{ParquetTrace, ParquetWriter, PartitionedWriter, Wanted, partitions};
 use forebay_trace::{Faults, Flags, Knows, Lifetime, NOT_KNOWN, Names, Op, Request, Source, TraceError};
@@ -50,7 +50,7 @@ fn write(path: &Path, knows: Knows, rows: &[Named], batch: usize) {
 
 fn read(trace: &mut impl Source) -> Result<Vec<Named>, TraceError> {
     let (mut requests, mut names, mut rows) = (Vec::new(), Names::default(), Vec::new());
-    // Names that the caller has already keep their numbers.
+    // Names that the caller already has keep their numbers.
     names.paths.number("/earlier");
     loop {
         requests.clear();
@@ -151,8 +151,8 @@ proptest! {
         }
     }
 
-    /// Bytes anywhere, the index among them, are changed or the file is cut. Never a panic past the reader, and never
-    /// more rows than were written.
+    /// Bytes anywhere, including the index, are changed, or the file is cut. The reader must not panic, and must not return more rows than
+    /// were written.
     #[test]
     fn damage_is_an_error_or_other_values(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -164,7 +164,7 @@ proptest! {
         let mut bytes = sample_bytes();
         let len = bytes.len();
         for (at, byte) in changes {
-            // The index is a small part of the file and the most rewarding one to damage.
+            // The index is a small part of the file, and the most effective one to damage.
             let at = if at_the_end { len - 1 - at.index(2000.min(len)) } else { at.index(len) };
             bytes[at] = byte;
         }
@@ -292,7 +292,7 @@ fn a_writer_that_is_dropped_leaves_nothing() {
     assert_eq!(names_in(directory.path()), Vec::<String>::new());
 }
 
-/// Every length that a file may be cut to: an error that tells where.
+/// A file cut to any length gives an error with its place.
 #[test]
 fn a_file_that_is_cut_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn a_file_that_is_cut_is_refused() {
     }
 }
 
-/// A good file with a few rotten bytes in a page was called no Parquet trace.
+/// A valid file with a few damaged bytes in a page was called no Parquet trace.
 #[test]
 fn regression_a_damaged_page_is_damage_and_not_another_format() {
     let directory = tempfile::tempdir().unwrap();
@@ -320,7 +320,7 @@ fn regression_a_damaged_page_is_damage_and_not_another_format() {
             continue;
         };
         let text = words(&error);
-        // What is rotten in the header of a page may be a size beyond all limits.
+        // Damage in the header of a page may give a size beyond all limits.
         let is_limit = matches!(error, TraceError::Unsupported { .. }) && text.contains(" bytes, more than ");
         assert!(is_limit || matches!(error, TraceError::Damaged { .. }), "{at}: {text}");
         unpacked_wrongly += u32::from(text.contains("snappy"));
@@ -382,7 +382,7 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Packed as Polars does unless asked otherwise: it was called no Parquet trace.
+/// Packed as Polars does by default; the file was called no Parquet trace.
 #[test]
 fn regression_a_file_of_others_in_zstandard_is_read() {
     use parquet::basic::{Compression, ZstdLevel};

@@ -21,7 +21,7 @@ fn entry(name: &str) -> Option<Entry<'_>> {
     Some(Entry { folder: handle(1), name: name.as_bytes() })
 }
 
-/// What is reported when as much is taken as waits.
+/// All reported changes, when the taker takes everything that waits.
 fn reported(book: &mut Book) -> Vec<(u64, Option<String>)> {
     let mut all = Vec::new();
     book.drain(|changes| {
@@ -50,7 +50,7 @@ fn files_come_are_renamed_and_go() {
     book.event(&delete, true, now, &mut todo);
     assert_eq!(reported(&mut book), [(5, path("/m/a")), (5, path("/m/b")), (5, None)]);
     assert_eq!((todo.len(), book.tree.files()), (0, 0));
-    // It came and went in one event: its name is reported, and a look finds out.
+    // Created and deleted in one event: its name is reported, and a look finds out.
     let both =
         Event { mask: libc::FAN_CREATE | libc::FAN_DELETE, entry: entry("c"), file: Some(handle(6)), from: None };
     book.event(&both, true, now, &mut todo);
@@ -61,7 +61,7 @@ fn files_come_are_renamed_and_go() {
         book.missing(id(6), later, &mut todo);
     }
     assert_eq!(reported(&mut book), [(6, None)]);
-    // What is written after its last name went is not reported again.
+    // Writes after the last name is gone are not reported again.
     let write = Event { mask: libc::FAN_MODIFY, entry: entry("b"), file: Some(handle(5)), from: None };
     book.event(&write, true, now, &mut todo);
     assert_eq!((reported(&mut book), book.schedule.next()), (vec![], None));
@@ -73,7 +73,7 @@ fn before_5_17_names_are_read_from_their_folder() {
     let create = Event { mask: libc::FAN_CREATE, entry: entry("a"), ..Event::default() };
     book.event(&create, false, now, &mut todo);
     assert_eq!(todo, [Todo::Scan(1, false)]);
-    // Closed after writing: then the file is reported.
+    // A file that was closed after writing is reported.
     let close = Event { mask: libc::FAN_CLOSE_WRITE, entry: entry("a"), file: Some(handle(5)), from: None };
     book.event(&close, false, now, &mut todo);
     let from = Event { mask: libc::FAN_MOVED_FROM, entry: entry("a"), ..Event::default() };
@@ -92,7 +92,7 @@ fn lost_events_and_unknown_links_ask_for_a_walk() {
     assert_eq!(todo, [Todo::Walk], "its other name is not known here");
 }
 
-/// A taker that sleeps makes nothing grow, and learns all of it later.
+/// If the taker is slow, memory stays bounded, and it gets everything later.
 #[test]
 fn a_slow_taker_learns_all_of_it_later() {
     let (mut book, mut todo) = (book(), Vec::new());
@@ -171,7 +171,7 @@ fn a_table_that_goes_before_its_level_is_known_is_remembered_by_who_names_files(
     events(&mut naming);
     let late: Vec<LateTable> = naming.take_late().collect();
     let [LateTable { folder: 1, number: 12, facts }] = late.as_slice() else { panic!("{late:?}") };
-    // One with a second name is still there; without a generation its number may be another file's.
+    // A table with a second name still exists; without a generation, its number may belong to another file.
     let mut todo = Vec::new();
     let of = |mask, name, file| Event { mask, entry: entry(name), file: Some(file), from: None };
     let plain = Handle { id: Id { inode: 9, generation: 0 }, subvolume: 0 };

@@ -19,7 +19,7 @@ fn paths_follow_renames_of_files_and_folders() {
     assert_eq!(tree.link(1, b"db", id(2), true, &mut removed), Linked::New);
     assert_eq!(tree.link(2, b"000012.dbtmp", id(3), false, &mut removed), Linked::New);
     assert_eq!(tree.path(3).unwrap(), Path::new("db/000012.dbtmp"));
-    // A rename is a link, and the old name gone.
+    // A rename is a new link followed by the removal of the old name.
     assert_eq!(tree.link(2, b"CURRENT", id(3), false, &mut removed), Linked::Known);
     assert_eq!(tree.unlink(2, b"000012.dbtmp", Some(3), &mut removed), Some(3));
     assert_eq!(tree.path(3).unwrap(), Path::new("db/CURRENT"));
@@ -54,7 +54,7 @@ fn an_inode_used_again_is_another_file() {
     assert_eq!(tree.link(1, b"b", again, false, &mut removed), Linked::New);
     assert_eq!(removed, [Removed { id: id(2), file: 7 }]);
     assert_eq!((tree.id(2), tree.path(2).unwrap().as_path()), (Some(again), Path::new("b")));
-    // What is overwritten by a rename has no name any more.
+    // A file overwritten by a rename has no name left.
     tree.link(1, b"c", id(3), false, &mut removed);
     tree.link(1, b"c", again, false, &mut removed);
     tree.unlink(1, b"b", Some(2), &mut removed);
@@ -107,8 +107,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes, in whatever order: every file that is held has a path that leads to it, entries and nodes agree, and what
-    /// was taken in and is no longer held was reported as removed, once.
+    /// For any sequence of events: every file in the tree has a path that leads to it, entries and nodes agree, and each file that was
+    /// added and is no longer in the tree was reported as removed exactly once.
     #[test]
     fn nothing_is_lost_between_names(steps in prop::collection::vec(step(), 0..80)) {
         let mut tree = tree(6);

@@ -1,28 +1,28 @@
-//! Events of block requests, whichever form they were written in.
+//! Events of block requests, in whatever form they were recorded.
 
 use crate::{Flags, Op};
 
-/// What happened to a request, as far as it matters here.
+/// What happened to a request, as far as it is needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::format) enum Action {
-    /// It came from above (Q).
+    /// The request was made (Q).
     Queue,
-    /// It came from above and was added to the end of another, so that it will not be issued itself (M).
+    /// The request was appended to another one, so that it will not be issued itself (M).
     BackMerge,
-    /// It went into the scheduler's queue (I).
+    /// The request went into the scheduler's queue (I).
     Insert,
-    /// It went to the driver (D).
+    /// The request went to the driver (D).
     Issue,
-    /// The driver gave it back (R).
+    /// The driver returned the request (R).
     Requeue,
-    /// It is done (C).
+    /// The request completed (C).
     Complete,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::format) struct Event {
-    /// Since the trace's zero.
+    /// Time in nanoseconds since the trace's zero.
     pub time_ns: u64,
     /// Major number times 2^20 plus minor number.
     pub device: u32,
@@ -32,21 +32,21 @@ pub(in crate::format) struct Event {
     pub op: Op,
     pub flags: Flags,
     pub pid: u32,
-    /// In the table of names.
+    /// Number in the table of names.
     pub process: u32,
-    /// In the table of names.
+    /// Number in the table of names.
     pub volume: u32,
     pub cgroup: u64,
 }
 
 impl Event {
-    /// What requests are distinguished by.
+    /// The key by which events of a request are matched.
     pub fn key(&self) -> Key {
         Key { device: self.device, sector: self.sector, op: self.op }
     }
 }
 
-/// What the events of one request have in common.
+/// The properties that all events of a request share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::format) struct Key {
     pub device: u32,

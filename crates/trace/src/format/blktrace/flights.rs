@@ -1,13 +1,13 @@
-//! Requests at the device, and those behind them that wait to be handed out in the order of issue.
+//! Requests at the device, and those behind them that wait to be passed on in the order of issue.
 
 use super::event::{Event, Key};
 use crate::hash::Seed;
 use crate::{Flags, NOT_KNOWN, Request};
 use std::collections::{HashMap, VecDeque};
 
-/// Most requests that are waited for; the oldest is then handed out without its latency.
+/// Most requests that are kept; beyond that, the oldest is passed on without its latency.
 const FLIGHTS_MAX: usize = 1 << 16;
-/// How many requests of the same sector are looked through.
+/// Most requests with the same key that are searched.
 const SAME_KEY_MAX: usize = 64;
 const SECTOR_BYTES: u64 = 512;
 
@@ -17,7 +17,7 @@ enum State {
     Open,
     /// Completed.
     Done,
-    /// Given back by the driver: it will be issued again.
+    /// Returned by the driver; it will be issued again.
     Requeued,
 }
 
@@ -25,26 +25,26 @@ struct Flight {
     request: Request,
     key: Key,
     state: State,
-    /// Bytes that have not been completed yet.
+    /// Bytes that have not completed yet.
     left_bytes: u64,
-    /// An earlier one with the same key.
+    /// An earlier request with the same key.
     older: Option<u64>,
 }
 
-/// The requests, in the order of issue.
+/// The requests in the order of issue.
 #[derive(Default)]
 pub(super) struct Flights {
     flights: VecDeque<Flight>,
-    /// Number of the first.
+    /// Number of the first request.
     first: u64,
-    /// The latest open one of each key.
+    /// The latest open request of each key.
     open: HashMap<Key, u64, Seed>,
-    /// Open ones of each device.
+    /// Number of open requests of each device.
     depths: HashMap<u32, u16, Seed>,
 }
 
 impl Flights {
-    /// A request goes to its device.
+    /// Adds a request that goes to its device.
     pub fn issue(&mut self, key: Key, mut request: Request, into: &mut Vec<Request>) {
         let depth = self.depths.entry(key.device).or_default();
         *depth = depth.saturating_add(1);
@@ -58,7 +58,7 @@ impl Flights {
         self.hand_out(into);
     }
 
-    /// A request of a device that tells no completions: it is reported in its turn.
+    /// Adds a request of a device without completions; it is reported in its turn.
     pub fn pass(&mut self, key: Key, request: Request, into: &mut Vec<Request>) {
         self.flights.push_back(Flight { request, key, state: State::Done, left_bytes: 0, older: None });
         if self.flights.len() > FLIGHTS_MAX {
@@ -67,7 +67,7 @@ impl Flights {
         self.hand_out(into);
     }
 
-    /// A request, or a part of it, is done.
+    /// Handles the completion of a request or of a part of it; returns whether one was found.
     pub fn complete(&mut self, event: &Event, into: &mut Vec<Request>) -> bool {
         let Some(number) = self.take(event.key(), event.len_bytes) else { return false };
         let Some(flight) = self.flight(number) else { return false };
@@ -75,7 +75,7 @@ impl Flights {
         let done_bytes = event.len_bytes.min(flight.left_bytes);
         flight.left_bytes -= done_bytes;
         if flight.left_bytes > 0 && done_bytes > 0 && !has_failed {
-            // The rest completes at the sector behind what is done.
+            // The rest completes at the sector behind the completed part.
             flight.key.sector = flight.key.sector.saturating_add(done_bytes / SECTOR_BYTES);
             let key = flight.key;
             let older = self.open.insert(key, number);
@@ -92,7 +92,7 @@ impl Flights {
         true
     }
 
-    /// The driver gives a request back. Tells it.
+    /// Handles a request that the driver returns, and returns it.
     pub fn requeue(&mut self, event: &Event) -> Option<Request> {
         let number = self.take(event.key(), event.len_bytes)?;
         let flight = self.flight(number)?;
@@ -102,7 +102,7 @@ impl Flights {
         Some(request)
     }
 
-    /// Hands out all there are.
+    /// Passes on all requests.
     pub fn end(&mut self, into: &mut Vec<Request>) {
         let is_reported = |flight: &Flight| flight.state != State::Requeued;
         into.extend(self.flights.drain(..).filter(is_reported).map(|flight| flight.request));
@@ -114,10 +114,10 @@ impl Flights {
         self.flights.get_mut(at)
     }
 
-    /// Takes an open request of that key from the table: the oldest of that length, or else the oldest.
+    /// Removes an open request with this key from the table: the oldest with this length, or else the oldest.
     fn take(&mut self, key: Key, len_bytes: u64) -> Option<u64> {
         let latest = *self.open.get(&key)?;
-        // The request, the one after it of the same key, and whether its length fits.
+        // The request, the newer one with the same key, and whether its length matches.
         let mut best: Option<(u64, Option<u64>, bool)> = None;
         let (mut number, mut newer) = (latest, None);
         for _ in 0..SAME_KEY_MAX {
@@ -157,7 +157,7 @@ impl Flights {
         }
     }
 
-    /// Hands out those at the front that nothing more is to be waited for.
+    /// Passes on requests at the front that need not wait for anything.
     fn hand_out(&mut self, into: &mut Vec<Request>) {
         while let Some(flight) = self.flights.front()
             && flight.state != State::Open
@@ -170,7 +170,7 @@ impl Flights {
         }
     }
 
-    /// No longer waits for the first.
+    /// Stops waiting for the first request.
     fn give_up_first(&mut self) {
         let Some(first) = self.flights.front_mut() else { return };
         if first.state != State::Open {
@@ -179,7 +179,7 @@ impl Flights {
         first.state = State::Done;
         first.request.latency_ns = NOT_KNOWN;
         let key = first.key;
-        // A younger one of the same key may be what the table names; the chain then ends at a number that is gone.
+        // The table may name a younger request with the same key; its chain then ends at a number that is gone.
         if self.open.get(&key) == Some(&self.first) {
             self.open.remove(&key);
         }

@@ -1,7 +1,6 @@
-//! What blktrace records, binary.
+//! blktrace's binary records.
 //!
-//! One file of each processor or all in one (`blkparse -d`, or ftrace's `blk` tracer with its options `bin` and
-//! `nocontext-info`).
+//! One file for each processor, or all in one (`blkparse -d`, or ftrace's `blk` tracer with the options `bin` and `nocontext-info`).
 
 mod device;
 mod event;
@@ -30,7 +29,7 @@ use std::io::Read;
 use stream::{Part, Stream};
 use wire::Record;
 
-/// Names of processes that are remembered by id.
+/// Most processes whose names are remembered by id.
 const PROCESSES_MAX: usize = 1 << 16;
 /// Bytes of a process's name (`TASK_COMM_LEN`).
 const COMM_BYTES: usize = 16;
@@ -38,7 +37,7 @@ const COMM_BYTES: usize = 16;
 /// A record that has been read and waits for its turn.
 struct Waiting {
     record: Record,
-    /// Where it begins.
+    /// Byte at which it begins.
     place: u64,
     cgroup: u64,
     /// The first bytes of its data, without the control group.
@@ -50,19 +49,19 @@ pub(super) struct Blktrace<R> {
     streams: Vec<Stream<R>>,
     /// The next record of each stream.
     waiting: Vec<Option<Waiting>>,
-    /// When they happened, soonest first.
+    /// Times of these records, earliest first.
     order: BinaryHeap<Reverse<(u64, usize)>>,
     is_begun: bool,
     clock: Clock,
     counters: Counters,
     pairing: Pairing,
     processes: HashMap<u32, u32, Seed>,
-    /// The last device and its volume.
+    /// The last device, and its volume number.
     volume: Option<(u32, u32)>,
 }
 
 impl<R: Read> Blktrace<R> {
-    /// Reads one file, or those of the processors.
+    /// Reads one file, or one for each processor.
     pub fn new(from: Vec<R>, name: &'static str) -> Self {
         Self {
             waiting: from.iter().map(|_| None).collect(),
@@ -88,7 +87,7 @@ impl<R: Read> Blktrace<R> {
                     self.counters.good();
                     let has_cgroup = record.action & wire::TA_CGROUP != 0;
                     let (cgroup, data) = match data.split_first_chunk() {
-                        // The byte order hardly matters: it is a name.
+                        // The byte order hardly matters, since the id is only a name.
                         Some((id, data)) if has_cgroup => (u64::from_le_bytes(*id), data),
                         _ => (0, data),
                     };
@@ -104,7 +103,7 @@ impl<R: Read> Blktrace<R> {
         Ok(())
     }
 
-    /// The record that comes next in time.
+    /// The next record in order of time.
     fn next(&mut self) -> Result<Option<Waiting>, TraceError> {
         if !self.is_begun {
             self.is_begun = true;
@@ -141,7 +140,7 @@ impl<R: Read> Blktrace<R> {
             wire::TA_COMPLETE => Action::Complete,
             _ => return Ok(()),
         };
-        // Commands that pass through and what drivers say of themselves are no requests.
+        // Pass-through commands, and messages of drivers, are no requests.
         if record.action & (wire::TC_PC | wire::TC_DRV_DATA) != 0 {
             return Ok(());
         }
@@ -180,7 +179,7 @@ impl<R: Read> Source for Blktrace<R> {
         for _ in 0..BATCH_REQUESTS {
             let next = self.next();
             if next.is_err() {
-                // What waited is what comes before.
+                // An error or the end comes after everything that was waiting.
                 self.pairing.end(into);
             }
             let Some(next) = next? else {

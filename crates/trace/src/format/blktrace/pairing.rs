@@ -1,9 +1,9 @@
-//! Makes requests of events.
+//! Converts events to requests.
 //!
-//! A request is issued when it goes to the driver (D). Where a device has no such events it is when it was queued (Q),
-//! which is right for devices without a queue of requests (dm, md, zram); where it has neither, when it completed (C),
-//! and then nothing is known of its latency. What a device has is seen from the beginning of the trace, or, where it comes
-//! later (dm, md and zram are made while the machine runs), from its own first events.
+//! A request is issued when it goes to the driver (D). For a device without such events, it is issued when it was queued (Q), which is
+//! right for devices without a request queue (dm, md, zram); with neither, when it completed (C), and its latency is then unknown. Which
+//! events a device has is seen at the beginning of the trace, or, if the device appears later (dm, md and zram are created at run time),
+//! from its first events.
 
 use super::device::device_name;
 use super::event::{Action, Event, Key};
@@ -13,25 +13,25 @@ use crate::hash::Seed;
 use crate::{Knows, NOT_KNOWN, Request};
 use std::collections::{HashMap, HashSet};
 
-/// Events that are looked at before they are taken: at the beginning, and at most where a device comes later.
+/// Most events that are examined first: at the beginning, and if a device appears later.
 const HELD_MAX: usize = 1 << 14;
-/// Devices whose events are counted; further ones are taken to be like most.
+/// Most devices whose events are examined; further ones are taken to be like most.
 const DEVICES_MAX: usize = 4096;
 
-/// What a device's events tell.
+/// The events that a device has.
 #[derive(Clone, Copy, Default)]
 struct Device {
     has_queue: bool,
     has_issue: bool,
     has_complete: bool,
-    /// Whether this is to be believed. A device that comes later is known by its first D, or by a C for a Q without D.
+    /// Whether this is certain. A device that appears later is known after its first D, or after a C for a Q without D.
     is_known: bool,
-    /// Whether its first D came when its Q had been taken for the issue already.
+    /// Whether its first D came after its Q had been taken as the issue.
     has_late_issue: bool,
 }
 
 impl Device {
-    /// What a device is taken to have that is not looked at.
+    /// The assumption for devices that are not examined.
     const USUAL: Self =
         Self { has_queue: true, has_issue: true, has_complete: true, is_known: true, has_late_issue: false };
 
@@ -48,23 +48,23 @@ impl Device {
 /// Pairs the events of requests.
 #[derive(Default)]
 pub(in crate::format) struct Pairing {
-    /// Events that wait until their devices are known. Those of all devices wait, so that their order stays.
+    /// Events that wait until their devices are known. Events of all devices wait, to keep their order.
     held: Vec<Event>,
     is_begun: bool,
     devices: HashMap<u32, Device, Seed>,
-    /// Devices that came later and are not known yet.
+    /// Number of devices that appeared later and are not known yet.
     unknown: usize,
-    /// What was queued of them.
+    /// Keys of the requests queued for them.
     queued_of_unknown: HashSet<Key, Seed>,
     queued: QueuedTable,
     flights: Flights,
     has_latency: bool,
-    /// Completions of which no request is known.
+    /// Number of completions without a known request.
     unmatched: u64,
 }
 
 impl Pairing {
-    /// Takes the next event; appends the requests that it lets be reported.
+    /// Handles the next event; appends the requests that can now be reported.
     pub fn event(&mut self, event: Event, into: &mut Vec<Request>) {
         let device = self.look(&event);
         if self.is_begun && self.unknown == 0 && self.held.is_empty() {
@@ -77,14 +77,14 @@ impl Pairing {
         }
     }
 
-    /// Learns of an event's device. What is found out late holds for what follows.
+    /// Learns from an event about its device. Late findings apply to later events.
     fn look(&mut self, event: &Event) -> Device {
         let count = self.devices.len();
         let device = match self.devices.get_mut(&event.device) {
             Some(device) => device,
             None if count >= DEVICES_MAX => return Device::USUAL,
             None => {
-                // A device that comes later has completions where others have: none of its own is awaited.
+                // A device that appears later is taken to have completions if others have; it is not waited for one of its own.
                 let has_complete = self.is_begun && self.devices.values().any(|other| other.has_complete);
                 self.unknown += usize::from(self.is_begun);
                 let new = Device { has_complete, is_known: !self.is_begun, ..Device::default() };
@@ -115,13 +115,13 @@ impl Pairing {
         *device
     }
 
-    /// Appends what waited, at the end of the trace.
+    /// Appends everything that waited, at the end of the trace.
     pub fn end(&mut self, into: &mut Vec<Request>) {
         self.release(into);
         self.flights.end(into);
     }
 
-    /// What the events tell.
+    /// The facts that the events provide.
     pub fn knows(&self) -> Knows {
         Knows {
             op: true,
@@ -134,7 +134,7 @@ impl Pairing {
         }
     }
 
-    /// Says of devices without issues what their times are, and of completions that belong to nothing.
+    /// Notes about the times of devices without issue events, and about completions without a request.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (action, what) in [
@@ -163,7 +163,7 @@ impl Pairing {
         notes
     }
 
-    /// Takes what was held: its devices are known now, or are what their events up to here say.
+    /// Handles the waiting events: their devices are known now, or are taken as their events so far suggest.
     fn release(&mut self, into: &mut Vec<Request>) {
         if self.unknown > 0 {
             self.devices.values_mut().for_each(|device| device.is_known = true);
@@ -212,7 +212,7 @@ impl Pairing {
         }
     }
 
-    /// A request whose Q was taken for its issue is issued now, and is not to be counted twice.
+    /// The request's Q was taken as its issue, and now it is really issued; it must not be counted twice.
     fn queued_after_all(&mut self, event: &Event) {
         if let Some(request) = self.flights.requeue(event) {
             let Request { issued_ns: time_ns, pid, process, cgroup, .. } = request;
@@ -241,7 +241,7 @@ fn request(event: &Event) -> Request {
         process: event.process,
         cgroup: event.cgroup,
         flags: event.flags,
-        // The event's range has been checked.
+        // The event's range was checked.
         ..Request::new(event.time_ns, event.op, event.sector.saturating_mul(512), event.len_bytes)
     }
 }

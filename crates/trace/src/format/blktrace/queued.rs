@@ -1,4 +1,4 @@
-//! Requests that have been queued and not yet been issued.
+//! Requests that were queued and not yet issued.
 
 use super::event::{Event, Key};
 use crate::hash::Seed;
@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 /// Most requests that are remembered.
 const QUEUED_MAX: usize = 1 << 16;
 
-/// Who asked for a request, and when.
+/// Which process made a request, and when.
 #[derive(Clone, Copy)]
 pub(super) struct Queued {
     pub time_ns: u64,
@@ -22,11 +22,11 @@ impl Queued {
     }
 }
 
-/// Those requests, by their keys. The oldest are forgotten where there are too many: merged ones may never be issued.
+/// Queued requests by key. If there are too many, the oldest are dropped: merged requests may never be issued.
 #[derive(Default)]
 pub(super) struct QueuedTable {
     by_key: HashMap<Key, Queued, Seed>,
-    /// In the order in which they came; some of them are no longer in the table.
+    /// Keys in order of arrival; some are no longer in the table.
     order: VecDeque<(Key, u64)>,
 }
 

@@ -1,22 +1,22 @@
-//! The records of one file, a chunk at a time.
+//! Reads the records of one file in chunks.
 
 use super::wire::{MAGIC, RECORD_BYTES, Record, VERSION, byte_order};
 use crate::TraceError;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
-/// More than the longest record with its data.
+/// Larger than the longest record with its data.
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A part of the file.
 pub(super) enum Part<'a> {
-    /// A record and its data.
+    /// A record with its data.
     Record(Record, &'a [u8]),
-    /// So many bytes that are none.
+    /// Number of bytes that are no record.
     Junk(u64),
 }
 
-/// Reads records; finds the next one behind bytes that are none.
+/// Reads records; after invalid bytes, finds the next one.
 pub(super) struct Stream<R> {
     from: R,
     chunk: Box<[u8]>,
@@ -39,7 +39,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// The next part and the byte at which it begins; `None` at the end.
+    /// The next part, and the byte at which it begins; `None` at the end.
     pub fn next(&mut self) -> Result<Option<(u64, Part<'_>)>, TraceError> {
         self.have(RECORD_BYTES);
         let place = self.place();
@@ -48,8 +48,7 @@ impl<R: Read> Stream<R> {
                 let len = RECORD_BYTES + usize::from(record.data_bytes);
                 self.have(len);
                 let bytes = &self.chunk[self.filled.clone()];
-                // Data are names, messages and ids. Where another record stands in them, their length is damaged, and
-                // only this record is lost.
+                // Data is names, messages and ids. If it contains another record, its length is damaged, and only this record is lost.
                 let is_whole = bytes
                     .get(RECORD_BYTES..len)
                     .is_some_and(|data| data.len() < RECORD_BYTES || next_magic(data).is_none());
@@ -76,7 +75,7 @@ impl<R: Read> Stream<R> {
         self.offset_bytes + self.filled.start as u64
     }
 
-    /// Passes at least a byte, up to what looks like the next record.
+    /// Skips at least a byte, up to what looks like the next record.
     fn pass_junk(&mut self) -> u64 {
         let before = self.place();
         self.filled.start = (self.filled.start + 1).min(self.filled.end);
@@ -96,7 +95,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Reads until there are so many bytes, if the file has them.
+    /// Reads until `wanted_bytes` bytes are available, if the file has them.
     fn have(&mut self, wanted_bytes: usize) {
         while self.filled.len() < wanted_bytes && !self.is_over {
             self.fill();
@@ -116,12 +115,12 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Where a magic number stands in some bytes.
+/// Index of the first magic number in some bytes.
 fn next_magic(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four.first_chunk().copied().and_then(byte_order).is_some())
 }
 
-/// Whether a file begins like this format, of whatever version.
+/// Whether a file begins like this format, in any version.
 pub(in crate::format) fn looks_right(head: &[u8]) -> bool {
     head.first_chunk().is_some_and(|&magic| {
         byte_order(magic).is_some()

@@ -1,10 +1,9 @@
-//! blktrace's binary records: 48 bytes in the byte order of the machine, and data behind them
-//! (include/uapi/linux/blktrace_api.h).
+//! blktrace's binary records: 48 bytes in the machine's byte order, followed by data (include/uapi/linux/blktrace_api.h).
 
 use crate::{Flags, Op};
 
 pub(crate) const RECORD_BYTES: usize = 48;
-/// The magic number's upper bytes, and the version in its lowest.
+/// The upper bytes of the magic number; the lowest is the version.
 pub(crate) const MAGIC: u32 = 0x6561_7400;
 pub(crate) const VERSION: u32 = 7;
 
@@ -25,17 +24,17 @@ pub(crate) const TC_DISCARD: u32 = 1 << 29;
 pub(crate) const TC_DRV_DATA: u32 = 1 << 30;
 pub(crate) const TC_FUA: u32 = 1 << 31;
 
-// Actions, in the lower half.
+// Actions, in the lower half of the action.
 pub(crate) const TA_QUEUE: u32 = 1;
 pub(crate) const TA_BACKMERGE: u32 = 2;
 pub(crate) const TA_REQUEUE: u32 = 6;
 pub(crate) const TA_ISSUE: u32 = 7;
 pub(crate) const TA_COMPLETE: u32 = 8;
 pub(crate) const TA_INSERT: u32 = 12;
-/// The id of the control group stands before the data.
+/// The id of the control group precedes the data.
 pub(crate) const TA_CGROUP: u32 = 1 << 8;
 
-// Notices.
+// Notifications.
 pub(crate) const TN_PROCESS: u32 = 0;
 pub(crate) const TN_TIMESTAMP: u32 = 1;
 
@@ -51,7 +50,7 @@ pub(crate) struct Record {
     pub device: u32,
     pub cpu: u32,
     pub error: u16,
-    /// Bytes of data behind it.
+    /// Bytes of data behind the record.
     pub data_bytes: u16,
 }
 
@@ -67,7 +66,7 @@ pub(crate) fn byte_order(magic: [u8; 4]) -> Option<bool> {
 }
 
 impl Record {
-    /// Reads a record in the byte order that its magic number tells; `None` if it has none.
+    /// Decodes a record in the byte order of its magic number; `None` if it has none.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let is_big = byte_order([bytes[0], bytes[1], bytes[2], bytes[3]])?;
         let word16 = |at: usize| {
@@ -96,7 +95,7 @@ impl Record {
         })
     }
 
-    /// Writes it, little-endian.
+    /// Encodes the record, little-endian.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         let mut at = 0;
@@ -119,7 +118,7 @@ impl Record {
     }
 }
 
-/// What a request's action says that it does. Zeroes that are not sent are writes here: there is no bit for them.
+/// The operation of a request by its action. Writes of zeroes without data are writes here: there is no bit for them.
 pub(crate) fn op(action: u32, len_bytes: u32) -> Op {
     if action & TC_DISCARD != 0 {
         Op::Discard
@@ -140,7 +139,7 @@ const FLAGS: [(u32, Flags); 5] = [
     (TC_AHEAD, Flags::READ_AHEAD),
 ];
 
-/// What an action's categories say of a request.
+/// The flags of a request by the categories of its action.
 pub(crate) fn flags(action: u32, op: Op) -> Flags {
     let is_set = |&&(bit, flag): &&(u32, Flags)| action & bit != 0 && !(op == Op::Flush && flag == Flags::PREFLUSH);
     FLAGS.iter().filter(is_set).fold(Flags::default(), |flags, &(_, flag)| flags.with(flag))

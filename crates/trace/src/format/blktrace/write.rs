@@ -1,4 +1,4 @@
-//! Writes blktrace's binary form: of each request when it was queued (Q), issued (D) and completed (C).
+//! Writes blktrace's binary form: for each request when it was queued (Q), issued (D) and completed (C).
 
 use super::COMM_BYTES;
 use super::wire::{self, Record};
@@ -8,28 +8,28 @@ use std::collections::{BinaryHeap, HashMap};
 use std::io::{BufWriter, Write};
 
 const SECTOR_BYTES: u64 = 512;
-/// Events that wait for earlier ones to come.
+/// Most events that wait for earlier ones.
 const WAITING_MAX: usize = 1 << 18;
 /// Longest request of one record, whose length has 32 bits.
 const PIECE_BYTES_MAX: u64 = (1 << 32) - SECTOR_BYTES;
-/// Longest request, in bytes: half a thousand records. Longer ones are refused.
+/// Longest request in bytes, which takes half a thousand records. Longer ones are refused.
 const REQUEST_BYTES_MAX: u64 = 2 << 40;
 const PROCESSES_MAX: usize = 1 << 16;
-/// The major number of volumes whose names are none of a device: for local use (Documentation/admin-guide/devices.txt).
+/// Major number for volumes whose names are no device numbers: for local use (Documentation/admin-guide/devices.txt).
 const LOCAL_MAJOR: u32 = 240;
 
-/// Writes a trace that blkparse, btt and fio read.
+/// Writes a trace that blkparse, btt and fio can read.
 ///
-/// The format counts in sectors of 512 bytes: ranges are extended to whole ones. It has no word for zeroes that are not
-/// sent, which become writes, nor for accesses of unknown kind, which become reads. Requests whose latency is not known
-/// have no completion. Control groups are left out: blkparse (as of 1.2.0) and fio take a record that has one for damage.
+/// The format counts in sectors of 512 bytes; ranges are extended to whole sectors. It has no operation for writes of zeroes without data,
+/// which become writes, nor for accesses of unknown kind, which become reads. Requests without a known latency have no completion. Control
+/// groups are left out, since blkparse (as of 1.2.0) and fio take records with one as damaged.
 pub struct BlktraceWriter<W: Write> {
     to: BufWriter<W>,
-    /// Events in the order of their time, and in that in which they came.
+    /// Events in order of time; with equal times, in order of arrival.
     waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
     number: u64,
     sequence: u32,
-    /// The last name of each process, and from when on it has been written.
+    /// The last name of each process, and the time from which it has been written.
     processes: HashMap<u32, (u32, u64)>,
     is_begun: bool,
     received: u64,
@@ -49,7 +49,7 @@ struct Waiting {
 }
 
 impl<W: Write> BlktraceWriter<W> {
-    /// Writes to a file that will hold the events of all processors: `NAME.blktrace.0`, for blkparse.
+    /// Writes to a file with the events of all processors: `NAME.blktrace.0` for blkparse.
     pub fn new(to: W) -> Self {
         Self {
             to: BufWriter::new(to),
@@ -63,7 +63,7 @@ impl<W: Write> BlktraceWriter<W> {
         }
     }
 
-    /// Writes requests, about in the order of their issue. Those of more than 2 TiB are left out, and counted.
+    /// Writes requests, roughly in the order of their issue. Requests of more than 2 TiB are left out and counted.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -83,7 +83,7 @@ impl<W: Write> BlktraceWriter<W> {
         Ok(())
     }
 
-    /// Writes what waits. With it come the requests that were left out, by their number among all, from 1.
+    /// Writes all waiting events. Returns the requests that were left out, by their number among all, from 1.
     ///
     /// # Errors
     /// `Write` if the file cannot be written.
@@ -96,7 +96,7 @@ impl<W: Write> BlktraceWriter<W> {
         Ok((to, self.refused))
     }
 
-    /// The first record tells the trace's zero.
+    /// Writes the first record, which contains the trace's zero.
     fn begin(&mut self) -> Result<(), TraceError> {
         if !std::mem::replace(&mut self.is_begun, true) {
             let action = wire::TN_TIMESTAMP | wire::TC_NOTIFY;
@@ -159,7 +159,7 @@ impl<W: Write> BlktraceWriter<W> {
     }
 }
 
-/// The numbers of a volume: those that its name tells, or else some of our own.
+/// The device numbers of a volume: those in its name, or else local ones.
 fn device(name: &str, volume: u32) -> u32 {
     let numbers = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match numbers {
@@ -168,7 +168,7 @@ fn device(name: &str, volume: u32) -> u32 {
     }
 }
 
-/// The sectors of a request, in pieces that a record can tell.
+/// The sectors of a request, in pieces that fit a record.
 fn pieces(request: &Request) -> impl Iterator<Item = (u64, u32)> + use<> {
     let first = request.offset_bytes / SECTOR_BYTES;
     let len_bytes = if request.op == Op::Flush {

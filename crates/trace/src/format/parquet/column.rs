@@ -1,4 +1,4 @@
-//! A column being read: integers, or strings by their numbers.
+//! Reads a column: integers, or strings as numbers.
 
 use super::fields::Field;
 use super::input::Input;
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 /// A column and its decoder.
 pub(super) struct Column {
     pub field: Field,
-    /// Its number in the file.
+    /// Index of the column in the file.
     leaf: usize,
-    /// What the decoder takes the column for.
+    /// The column's type for the decoder.
     decoded_as: ColumnDescPtr,
     has_levels: bool,
     is_unsigned: bool,
@@ -35,7 +35,7 @@ enum Decoder {
 }
 
 impl Column {
-    /// Whether it is known to have no value.
+    /// Whether the statistics show that it has no value.
     pub fn is_null(&self, index: &ParquetMetaData) -> bool {
         index.row_groups().iter().all(|group| {
             let statistics = group.columns().get(self.leaf).and_then(|chunk| chunk.statistics());
@@ -43,7 +43,7 @@ impl Column {
         })
     }
 
-    /// The column `field` of a file, if it is column number `leaf` of it.
+    /// The column `field` of a file, if column number `leaf` can be it.
     ///
     /// # Errors
     /// What is wrong with its type.
@@ -56,7 +56,7 @@ impl Column {
             let is_integer = matches!(kind, None | Some(LogicalType::Integer(_)));
             ("an integer of 32 or 64 bits", is_integer && matches!(physical, Physical::INT32 | Physical::INT64))
         };
-        // Old writers know only the converted type; the crate makes a logical one of it only when it writes.
+        // Old writers only set the converted type; the crate derives a logical type only for writing.
         let fits = fits
             && match column.converted_type() {
                 ConvertedType::NONE => true,
@@ -91,7 +91,7 @@ impl Column {
         })
     }
 
-    /// Goes to the begin of a row group.
+    /// Moves to the beginning of a row group.
     pub fn begin(
         &mut self,
         input: &Arc<Input>,
@@ -102,7 +102,7 @@ impl Column {
         let wrong = |what: &str| ParquetError::General(what.to_owned());
         let chunk = group.columns().get(self.leaf).ok_or_else(|| wrong("it is missing"))?;
         let begin = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
-        // The crate asserts that they are not negative.
+        // The crate asserts that these are not negative.
         let begin = u64::try_from(begin).map_err(|_| wrong("it begins before the file"))?;
         self.begin_bytes = begin;
         if chunk.compressed_size() < 0 {
@@ -122,12 +122,12 @@ impl Column {
         Ok(())
     }
 
-    /// The values that [`Self::read`] has read, with [`Field::null`] for those that are null.
+    /// The values of the last [`Self::read`], with [`Field::null`] for nulls.
     pub fn values(&self) -> &[i64] {
         &self.values
     }
 
-    /// Reads the next values, exactly `count`.
+    /// Reads exactly `count` values.
     pub fn read(&mut self, count: usize) -> Result<(), ParquetError> {
         self.values.clear();
         self.levels.clear();
@@ -162,13 +162,13 @@ impl Column {
         Ok(())
     }
 
-    /// Whether a negative number of 64 bits is just a large one.
+    /// Whether a negative 64-bit number is just a large one.
     pub fn has_all_bits(&self) -> bool {
         self.field.is_id() && self.is_unsigned
     }
 }
 
-/// Makes room for the nulls: `values` has those that are none.
+/// Makes room for nulls: `values` has only the other values.
 fn spread(values: &mut Vec<i64>, levels: &[i16], null: i64) {
     let mut next = values.len();
     if next == levels.len() {
@@ -178,7 +178,7 @@ fn spread(values: &mut Vec<i64>, levels: &[i16], null: i64) {
     if next == 0 {
         return;
     }
-    // From the end, so that nothing is overwritten before it has moved.
+    // From the end, so that no value is overwritten before it was moved.
     for (index, &level) in levels.iter().enumerate().rev() {
         values[index] = match next.checked_sub(1).filter(|_| level > 0) {
             Some(from) => {
@@ -204,7 +204,7 @@ fn is_plain_integer(kind: ConvertedType) -> bool {
     )
 }
 
-/// What the decoder of strings takes it for: a column of numbers.
+/// The type under which the decoder sees a column of strings: a column of numbers.
 fn number_column(field: Field, has_levels: bool) -> Result<ColumnDescPtr, String> {
     let repetition = if has_levels { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let kind = Type::primitive_type_builder(field.name(), Physical::INT32).with_repetition(repetition).build();

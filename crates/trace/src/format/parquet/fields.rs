@@ -1,9 +1,9 @@
-//! Columns of a trace: their names, and what they do to a request.
+//! The columns of a trace: their names, and their effect on a request.
 
 use crate::{Flags, Lifetime, Op, Request};
 use std::ops::RangeInclusive;
 
-/// A column that is read.
+/// A column that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Issued,
@@ -24,7 +24,7 @@ pub(super) enum Field {
     Path,
 }
 
-/// What a file must have and what it may have, and whether an analysis needs it.
+/// Which columns a file must or may have, and which ones an analysis needs.
 impl Field {
     pub const ALL: [Self; 16] = [
         Self::Issued,
@@ -70,12 +70,12 @@ impl Field {
         matches!(self, Self::Issued | Self::Op | Self::Offset | Self::Size)
     }
 
-    /// Strings; all others are integers.
+    /// Whether the column has strings; all others have integers.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Op | Self::Volume | Self::Lifetime | Self::Process | Self::Path)
     }
 
-    /// Unknown things that have all 64 bits: ids, which nobody adds up.
+    /// Whether the values are ids that use all 64 bits; nobody adds them up.
     pub fn is_id(self) -> bool {
         matches!(self, Self::Inode | Self::Cgroup)
     }
@@ -98,18 +98,18 @@ impl Field {
         }
     }
 
-    /// What stands for null. Where null is not allowed it is out of [`Self::range`].
+    /// The value that represents null. If null is not allowed, it is out of [`Self::range`].
     pub fn null(self) -> i64 {
         match self {
             Self::Issued | Self::Op | Self::Offset | Self::Size => i64::MIN,
-            // As bits: NOT_KNOWN.
+            // The same bits as NOT_KNOWN.
             Self::Latency | Self::Queued => -1,
             Self::IoClass => Request::NO_CLASS as i64,
             _ => 0,
         }
     }
 
-    /// Values that are none of a fault. Texts are numbers of names here, -1 for a text that is refused.
+    /// Values that are no faults. Texts are represented by numbers of names, -1 for a refused text.
     pub fn range(self) -> RangeInclusive<i64> {
         match self {
             Self::Op => 0..=Op::ALL.len() as i64 - 1,
@@ -122,15 +122,15 @@ impl Field {
         }
     }
 
-    /// Whether all `values` are in range, quickly: `false` may be said in vain. The bits of all are or-ed, which needs
-    /// no branch and no comparison per value; nearly always all are good.
+    /// A fast check whether all `values` are in range; may return `false` although they are. It combines the bits of all values by OR,
+    /// without branch or comparison per value, since nearly always all are good.
     pub fn are_surely_in_range(self, values: &[i64]) -> bool {
         let range = self.range();
         let bits = values.iter().fold(0, |bits, value| bits | value.wrapping_sub(*range.start()).cast_unsigned());
         bits <= range.end().wrapping_sub(*range.start()).cast_unsigned()
     }
 
-    /// Puts `values` into `requests`; the values are in range, or their requests will be thrown away.
+    /// Puts `values` into `requests`. Values are in range, or their requests will be discarded.
     pub fn put(self, requests: &mut [Request], values: &[i64]) {
         match self {
             Self::Issued => each(requests, values, |r, v| r.issued_ns = v.cast_unsigned()),
@@ -161,8 +161,8 @@ fn each(requests: &mut [Request], values: &[i64], set: impl Fn(&mut Request, i64
     }
 }
 
-/// Columns that an analysis needs beside `issued_ns`, `op`, `offset_bytes` and `size_bytes`. The others are not
-/// decoded: what they hold is then as if it were not known.
+/// Columns that are wanted besides `issued_ns`, `op`, `offset_bytes` and `size_bytes`. Other columns are not decoded; their facts are then
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the column of its name")]
 pub struct Wanted {
@@ -196,7 +196,7 @@ impl Wanted {
         inode: true,
         path: true,
     };
-    /// None but the four that each trace has; a base for `Wanted { latency: true, ..Wanted::NONE }`.
+    /// None besides the four that each trace has; a base for `Wanted { latency: true, ..Wanted::NONE }`.
     pub const NONE: Self = Self {
         latency: false,
         queued: false,

@@ -1,5 +1,5 @@
-//! What analyses found, as two Parquet tables: a row of figures for each row of each trace, and all curves and
-//! distributions as points. Schema: `docs/analyze.md`.
+//! Writes results of analyses as two Parquet tables: figures for each row of each trace, and all curves and distributions as points.
+//! Schema: `docs/analyze.md`.
 
 use super::{KEY_VERSION, VERSION};
 use crate::TraceError;
@@ -16,34 +16,34 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Traces whose figures make one row group: bounds the memory for points of a fleet.
+/// Number of traces whose figures make one row group; bounds the memory for the points of a fleet.
 const GROUP_TRACES: usize = 1024;
 
-/// An analysed trace.
+/// The results of one analysed trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
     /// Its name.
     pub trace: &'a str,
-    /// Requests that were analysed.
+    /// Number of requests that were analysed.
     pub requests: u64,
-    /// Parts that could not be read.
+    /// Number of parts that could not be read.
     pub faults: u64,
-    /// Whether it could not be read to its end.
+    /// Whether the trace could not be read to its end.
     pub is_cut: bool,
-    /// What was found.
+    /// The report of the analysis.
     pub report: &'a Report,
 }
 
-/// Where the points of the curves go: `NAME.curves.parquet` beside `NAME.parquet`.
+/// The path of the points: `NAME.curves.parquet` beside `NAME.parquet`.
 #[must_use]
 pub fn curves_path(path: &Path) -> PathBuf {
     path.with_extension("curves.parquet")
 }
 
-/// Writes both tables; neither file may exist. Both appear whole, or neither.
+/// Writes both tables; neither file may exist. Both appear complete, or neither does.
 ///
 /// # Errors
-/// One exists, or cannot be written.
+/// A file exists, or cannot be written.
 pub fn write_figures(path: &Path, traces: &[Figures<'_>]) -> Result<(), TraceError> {
     let mut rows = Table::create(path, "forebay_rows", of_rows())?;
     let mut points = Table::create(&curves_path(path), "forebay_curves", of_points())?;
@@ -61,7 +61,7 @@ pub fn write_figures(path: &Path, traces: &[Figures<'_>]) -> Result<(), TraceErr
 type Number<R, T> = Box<dyn Fn(&R) -> Option<T>>;
 type Quantile = fn(&Spread) -> u64;
 
-/// How a column's value is found; `None` is null.
+/// How to get the value of a column; `None` is null.
 enum Get<R> {
     Text(fn(&R) -> Option<String>),
     Int(Number<R, u64>),
@@ -73,7 +73,7 @@ struct Column<R> {
     get: Get<R>,
 }
 
-/// Columns of a table, in their order.
+/// The columns of a table, in order.
 struct Columns<R>(Vec<Column<R>>);
 
 impl<R> Columns<R> {
@@ -95,7 +95,7 @@ impl<R> Columns<R> {
 
 type TracedRow<'a> = (Figures<'a>, &'a Row);
 
-/// Columns of the table of rows. What is of the whole trace is named `trace_...` and said again in each of its rows.
+/// Columns of the table of rows. Facts about the whole trace are named `trace_...` and repeated in each of its rows.
 fn of_rows<'a>() -> Columns<TracedRow<'a>> {
     Columns::<TracedRow<'a>>(Vec::new())
         .text("trace", |(of, _)| Some(of.trace.to_owned()))
@@ -128,12 +128,12 @@ fn of_rows<'a>() -> Columns<TracedRow<'a>> {
         .int("trace_absurd", |(of, _)| Some(of.report.absurd))
 }
 
-/// The figures of a distribution that are no counts, by name.
+/// The quantiles of a distribution, by name.
 const QUANTILES: [(&str, Quantile); 5] =
     [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99), ("p99_9", |of| of.p99_9), ("max", |of| of.max)];
 
 impl Columns<TracedRow<'_>> {
-    /// The seven figures of a distribution.
+    /// Adds the seven figures of a distribution.
     fn spread(mut self, name: &str, unit: &str, get: fn(&Row) -> Option<&Spread>) -> Self {
         self = self.real(&format!("{name}_count"), move |(_, row)| get(row).map(|of| of.count));
         self = self.real(&format!("{name}_mean{unit}"), move |(_, row)| get(row).map(|of| of.mean));
@@ -227,7 +227,7 @@ fn all_points<'a>(of: &Figures<'a>) -> Vec<Point<'a>> {
     points
 }
 
-/// A table being written.
+/// A table that is being written.
 struct Table<R> {
     columns: Vec<Column<R>>,
     writer: SerializedFileWriter<File>,
@@ -279,7 +279,7 @@ impl<R> Table<R> {
                     put::<ByteArrayType, _>(&mut group, rows, value)?;
                 }
                 Get::Int(get) => {
-                    // 2^63 bytes or requests there are not.
+                    // 2^63 bytes or requests do not occur.
                     let value = |row: &R| get(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX));
                     put::<Int64Type, _>(&mut group, rows, value)?;
                 }
@@ -289,7 +289,7 @@ impl<R> Table<R> {
         group.close().map(drop)
     }
 
-    /// Ends the table; the file that is now to get its name.
+    /// Ends the table; returns the file, which is to get its name.
     fn finish(mut self) -> Result<PartialFile, TraceError> {
         self.writer.append_key_value_metadata(KeyValue::new(KEY_VERSION.to_owned(), VERSION.to_owned()));
         self.writer.close().map_err(|error| failed(&self.partial, error))?;

@@ -1,4 +1,4 @@
-//! Row groups, as they are written.
+//! Writes row groups.
 
 use super::texts::{Texts, text};
 use super::{FORMAT, KEY_TRACE, KEY_VERSION, KEY_VOLUME, VERSION};
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 /// Rows of a row group.
 pub(super) const ROW_GROUP_ROWS: usize = 512 << 10;
-/// Values made at a time for one column.
+/// Values that are made at a time for one column.
 const BATCH: usize = 8 << 10;
-/// Most bytes of a dictionary; a column of a row group that needs more has plain strings from there on.
+/// Most bytes of a dictionary; in a row group that needs more, the rest of the column is plain strings.
 const DICTIONARY_BYTES: usize = 4 << 20;
 
-/// Columns, in the order in which [`write_rows`] fills them. Where the file is a partition by volume, its directory
-/// tells the volume, and engines want no such column.
+/// The columns, in the order in which [`write_rows`] fills them. In a partition by volume the directory gives the volume, and query engines
+/// do not want such a column.
 fn schema(has_volume: bool) -> String {
     let volume = if has_volume { "OPTIONAL BYTE_ARRAY volume (STRING);" } else { "" };
     format!(
@@ -53,7 +53,7 @@ fn schema(has_volume: bool) -> String {
     )
 }
 
-/// Dictionaries where values repeat; differences where they grow or are spread; Snappy, which costs little.
+/// Dictionaries for columns whose values repeat, differences for growing or scattered values; Snappy, which costs little.
 fn properties() -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -101,14 +101,14 @@ impl Groups {
     }
 }
 
-/// A row group whose columns are written in turn.
+/// A row group whose columns are written one after the other.
 struct Group<'a, 'r> {
     writer: SerializedRowGroupWriter<'a, File>,
     rows: &'r [Request],
 }
 
 impl Group<'_, '_> {
-    /// Writes the next column, which has no nulls: `value` of each request.
+    /// Writes the next column, which has no nulls; `value` returns the value of a request.
     fn all<T: DataType>(&mut self, value: impl Fn(&Request) -> T::T) -> Result<(), ParquetError> {
         let mut column = next(&mut self.writer)?;
         let mut values = Vec::with_capacity(BATCH);
@@ -120,7 +120,7 @@ impl Group<'_, '_> {
         column.close()
     }
 
-    /// Writes the next column: `value` of each request, or null.
+    /// Writes the next column; `value` returns the value of a request, or `None` for null.
     fn some<T: DataType>(&mut self, value: impl Fn(&Request) -> Option<T::T>) -> Result<(), ParquetError> {
         let mut column = next(&mut self.writer)?;
         let (mut values, mut levels) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
@@ -142,12 +142,12 @@ fn next<'a>(writer: &'a mut SerializedRowGroupWriter<'_, File>) -> Result<Serial
     writer.next_column()?.ok_or_else(|| ParquetError::General("fewer columns in the schema than are filled".to_owned()))
 }
 
-/// Writes all columns, in the order of [`schema`]. Values fit: [`unfit`] has looked.
+/// Writes all columns in the order of [`schema`]. Values fit: [`unfit`] has checked.
 fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume: bool) -> Result<(), ParquetError> {
     let ops = Op::ALL.map(|op| fixed(op.name()));
     let lifetimes = Lifetime::ALL.map(|lifetime| fixed(lifetime.name()));
     let known = |value: u64| (value != NOT_KNOWN).then_some(value.cast_signed());
-    // A trace that knows nothing of flags may yet have some of its own, as of an error.
+    // A trace without flags may still have some, such as that of an error.
     let has_flags = |r: &Request| knows.flags || r.flags != Flags::default();
     let flag = |r: &Request, flag: Flags| has_flags(r).then_some(r.flags.has(flag));
     let has_lifetime = |r: &Request| knows.lifetime || r.lifetime != Lifetime::NotSet;
@@ -176,12 +176,12 @@ fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume:
     Ok(())
 }
 
-/// A string that is copied at no cost.
+/// A string that can be copied without cost.
 fn fixed(text: &'static str) -> ByteArray {
     ByteArray::from(Bytes::from_static(text.as_bytes()))
 }
 
-/// Which value of a request the columns cannot hold, if any: they have 63 bits. Writers leave such requests out and count them.
+/// The value of a request that the columns cannot hold, if any: they have 63 bits. Writers leave such requests out and count them.
 #[must_use]
 pub fn unfit(request: &Request) -> Option<(&'static str, u64)> {
     [
@@ -196,10 +196,10 @@ pub fn unfit(request: &Request) -> Option<(&'static str, u64)> {
     .map(|(name, value, _)| (name, value))
 }
 
-/// An error of the crate, when `path` is written.
+/// Converts an error of the crate while `path` is written.
 pub(super) fn failed(path: &Path, error: ParquetError) -> TraceError {
     let source = match error {
-        // The operating system's own, whose kind and words tell most.
+        // The operating system's error is the most informative.
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(source) => *source,
             Err(source) => io::Error::other(source),

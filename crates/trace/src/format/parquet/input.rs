@@ -1,4 +1,4 @@
-//! The bytes of a Parquet file, with limits on what is taken from it at a time.
+//! The bytes of a Parquet file, with limits on what is read at a time.
 
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
@@ -7,17 +7,17 @@ use std::fs::File;
 use std::io::{Cursor, Error, ErrorKind};
 use std::os::unix::fs::FileExt;
 
-/// Largest page, packed or unpacked. Common writers make them of about 1 MiB; DuckDB makes one of a column of a row
-/// group, which for long paths are a dozen MiB.
+/// Largest page in bytes, packed or unpacked. Common writers make pages of about 1 MiB; DuckDB makes one page of a column of a row group,
+/// which has a dozen MiB for long paths.
 pub(super) const PAGE_BYTES_MAX: u64 = 32 << 20;
-/// Largest header of a page: some 30 bytes, with statistics of strings more.
+/// Largest header of a page: about 30 bytes, more with statistics of strings.
 const HEADER_BYTES_MAX: usize = 64 << 10;
-/// What is read of a header at first.
+/// Bytes of a header that are read first.
 const HEADER_BYTES: usize = 256;
-/// Structs within structs in a header.
+/// Deepest nesting of structs in a header.
 const NESTING_MAX: u32 = 8;
 
-/// A file that is read at places.
+/// A file that is read at arbitrary positions.
 pub(super) struct Input {
     file: File,
     len_bytes: u64,
@@ -50,8 +50,8 @@ impl Length for Input {
 impl ChunkReader for Input {
     type T = Cursor<Vec<u8>>;
 
-    /// Only headers of pages are read so. The crate allocates what a header says before it has looked whether that can
-    /// be (apache/arrow-rs issue 10734), so the header is looked at here first.
+    /// Only page headers are read in this way. The crate allocates what a header says before it checks whether that is possible
+    /// (apache/arrow-rs issue 10734), so the header is checked here first.
     fn get_read(&self, offset_bytes: u64) -> Result<Self::T, ParquetError> {
         for wanted in [HEADER_BYTES, HEADER_BYTES_MAX] {
             let rest = self.len_bytes.saturating_sub(offset_bytes);
@@ -75,7 +75,7 @@ impl ChunkReader for Input {
     }
 }
 
-/// The larger of a page's two sizes by its header; `None` where that is no header, or is cut off.
+/// The larger of a page's two sizes, by its header; `None` if this is no header, or is cut off.
 ///
 /// Layout: `PageHeader` in parquet-format's `parquet.thrift` (field 2 `uncompressed_page_size`, field 3
 /// `compressed_page_size`, both `i32`), in Thrift's compact protocol (`thrift-compact-protocol.md`).
@@ -89,7 +89,7 @@ fn page_bytes(header: &[u8]) -> Option<u64> {
         }
         id = if field >> 4 == 0 { header.integer()? } else { id.checked_add(i64::from(field >> 4))? };
         if matches!(id, 2 | 3) && field & 15 == 5 {
-            // Negative sizes are refused too, as enormous ones.
+            // Negative sizes become enormous, so they are refused too.
             largest = largest.max(header.integer()?.cast_unsigned());
         } else {
             header.skip(field & 15, NESTING_MAX)?;
@@ -121,7 +121,7 @@ impl Header<'_> {
         None
     }
 
-    /// A zigzag number.
+    /// A zigzag-encoded number.
     fn integer(&mut self) -> Option<i64> {
         let value = self.varint()?;
         Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
@@ -130,7 +130,7 @@ impl Header<'_> {
     fn skip(&mut self, kind: u8, nesting: u32) -> Option<()> {
         let nesting = nesting.checked_sub(1)?;
         match kind {
-            // Booleans are in the kind.
+            // The value of a boolean is in the kind.
             1 | 2 => {}
             3 => drop(self.byte()?),
             4..=6 => drop(self.varint()?),
@@ -149,7 +149,7 @@ impl Header<'_> {
                 }
                 self.skip(field & 15, nesting)?;
             },
-            // A page's header has neither lists nor maps.
+            // A page header has neither lists nor maps.
             _ => return None,
         }
         Some(())

@@ -1,9 +1,9 @@
-//! What a trace can tell and what could not be read of it, as JSON in a file's metadata.
+//! Which facts a trace provides and what could not be read, as JSON in a file's metadata.
 
 use crate::{Faults, Knows};
 use serde_json::{Value, json};
 
-/// What is kept in a file's metadata under `forebay.trace`.
+/// The JSON that is stored in a file's metadata under `forebay.trace`.
 #[must_use]
 pub fn knowledge(knows: Knows, faults: &Faults) -> Value {
     let first: Vec<Value> =
@@ -23,7 +23,7 @@ pub fn knowledge(knows: Knows, faults: &Faults) -> Value {
     })
 }
 
-/// What a text tells; `None` where it is none of ours.
+/// Parses such a text; `None` if it is not ours.
 pub(super) fn from_json(text: &str) -> Option<(Knows, Faults)> {
     let value: Value = serde_json::from_str(text).ok()?;
     let knows = value.get("knows")?;

@@ -22,16 +22,16 @@ pub use writer::{ParquetWriter, Written};
 
 /// Name of the format in errors.
 const FORMAT: &str = "parquet";
-/// Key of the version of the schema in a file's metadata.
+/// Metadata key of the schema's version.
 const KEY_VERSION: &str = "forebay.schema_version";
-/// The version.
+/// The schema's version.
 const VERSION: &str = "1";
-/// Key of what the trace can tell, as JSON.
+/// Metadata key of the trace's facts, as JSON.
 const KEY_TRACE: &str = "forebay.trace";
-/// Key of the volume of a file that has no such column.
+/// Metadata key of the volume, for a file without such a column.
 const KEY_VOLUME: &str = "forebay.volume";
 
-/// What Hive and its heirs call a partition whose value is null.
+/// The name of a partition whose value is null, in Hive and its descendants.
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Pages of a column, looked at before they are decoded; strings become numbers here.
+//! Checks the pages of a column before they are decoded, and converts strings to numbers.
 //!
-//! A string per row would cost more than all else. So a page reader sits below the decoder of a column of strings and
-//! hands it a column of integers: a dictionary of strings becomes a dictionary of their numbers, once per row group,
-//! and the decoder goes on as with any column of integers.
+//! A string for each row would cost more than everything else. So a page reader below the decoder of a string column gives it a column of
+//! integers: a dictionary of strings becomes a dictionary of their numbers, once per row group, and the decoder proceeds as with any
+//! integer column.
 
 use super::fields::Field;
 use super::input::Input;
@@ -14,18 +14,18 @@ use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Longest name or path that is taken; Linux has paths of up to 4,096 bytes.
+/// Longest name or path that is accepted in bytes; Linux has paths of up to 4,096 bytes.
 const TEXT_BYTES_MAX: usize = 4096;
-/// The number of a string that is refused.
+/// The number of a refused string.
 pub(super) const REFUSED: i32 = -1;
 /// Bytes of a refused string that are shown.
 const SHOWN_BYTES: usize = 40;
 
-/// What columns of strings are decoded with: lent by the reader's caller while it reads.
+/// State for decoding string columns, lent by the reader's caller during a read.
 #[derive(Default)]
 pub(super) struct Shared {
     pub names: Names,
-    /// The last string of a column that was refused, cut short.
+    /// The last refused string, shortened.
     pub refused: String,
 }
 
@@ -58,17 +58,17 @@ fn position<'a>(mut names: impl Iterator<Item = &'a str>, text: &[u8]) -> Option
     names.position(|name| name.as_bytes().eq_ignore_ascii_case(text)).and_then(|position| i32::try_from(position).ok())
 }
 
-/// Takes the lock, whatever a decoder that gave up has left: names are only ever added.
+/// Takes the lock, even if a decoder panicked: names are only ever added, so they stay consistent.
 pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Pages of one column of one row group.
+/// The pages of one column in one row group.
 pub(super) struct Pages {
     inner: SerializedPageReader<Input>,
     field: Field,
     shared: Arc<Mutex<Shared>>,
-    /// Bytes of a value of an integer column.
+    /// Bytes of a value, for an integer column.
     width: usize,
     has_levels: bool,
     has_dictionary: bool,
@@ -92,13 +92,13 @@ impl Pages {
                 if self.field.is_text() {
                     buf = self.numbers(&buf, Some(num_values as usize))?;
                 } else if (num_values as usize).checked_mul(self.width).is_none_or(|bytes| bytes > buf.len()) {
-                    // The crate makes room for as many values as the header says.
+                    // The crate allocates as many values as the header says.
                     return Err(damaged(format!("a dictionary of {num_values} values in {} bytes", buf.len())));
                 }
                 self.has_dictionary = true;
                 Ok(Page::DictionaryPage { buf, num_values, encoding, is_sorted })
             }
-            // The crate panics there.
+            // The crate would panic there.
             _ if is_dictionary(page.encoding()) && !self.has_dictionary => {
                 Err(damaged("a page needs a dictionary, and there is none".to_owned()))
             }
@@ -138,14 +138,14 @@ impl Pages {
         }
     }
 
-    /// Bytes of a page before its values.
+    /// Number of bytes of a page before its values.
     fn levels_bytes(&self, page: &Bytes, encoding: Encoding) -> Result<usize, ParquetError> {
         let length = page.first_chunk::<4>().filter(|_| encoding == Encoding::RLE);
         let length = length.ok_or_else(|| damaged("nulls of a page of strings cannot be distinguished".to_owned()))?;
         Ok((u32::from_le_bytes(*length) as usize).saturating_add(4))
     }
 
-    /// A page of plain strings as one of plain numbers; `levels` bytes before them stay.
+    /// Converts a page of plain strings to one of plain numbers; the `levels` bytes before them are kept.
     fn plain(&self, page: &Bytes, levels: usize) -> Result<Bytes, ParquetError> {
         let (levels, texts) =
             page.split_at_checked(levels).ok_or_else(|| damaged("a page shorter than its levels".to_owned()))?;
@@ -153,7 +153,7 @@ impl Pages {
         Ok(Bytes::from([levels, &numbers].concat()))
     }
 
-    /// The numbers of strings, 4 bytes each; of all strings there are where `count` is not known.
+    /// The numbers of strings, 4 bytes each; `count` of them, or all that there are if it is `None`.
     fn numbers(&self, mut texts: &[u8], count: Option<usize>) -> Result<Bytes, ParquetError> {
         let mut numbers = Vec::new();
         let mut shared = lock(&self.shared);

@@ -1,4 +1,4 @@
-//! A directory of files, one or more per volume: `DIR/volume=NAME/part-N.parquet`, as Hive lays tables out.
+//! A directory with one or more files per volume: `DIR/volume=NAME/part-N.parquet`, in Hive's layout.
 
 use super::HIVE_NULL;
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
@@ -13,30 +13,30 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Requests that wait for their row group, of all volumes together: 80 MB.
+/// Most requests that wait for their row group, over all volumes: 80 MB.
 const WAITING_ROWS_MAX: usize = 1 << 20;
-/// Files open at once.
+/// Most files open at once.
 const OPEN_FILES_MAX: usize = 64;
-/// Volumes of a trace.
+/// Most volumes of a trace.
 const VOLUMES_MAX: usize = 65_536;
-/// Bytes of the name of a directory.
+/// Longest name of a directory in bytes.
 const NAME_BYTES_MAX: usize = 255;
 const PREFIX: &str = "volume=";
 
 /// Writes a trace of many volumes to a directory that is partitioned by volume.
 ///
-/// At most 64 files are open, and at most 1 Mi requests wait in memory; where there are more volumes than files, a
-/// volume gets several parts. The directory is `DIR.partial` until [`PartitionedWriter::finish`].
+/// At most 64 files are open, and at most 1 Mi requests wait in memory; with more volumes than open files, a volume gets several parts. The
+/// directory is named `DIR.partial` until [`PartitionedWriter::finish`].
 pub struct PartitionedWriter {
     to: PathBuf,
     at: PathBuf,
-    /// Of the directory, as long as it is written.
+    /// Lock on the directory while it is written.
     _lock: File,
     is_whole: bool,
     volumes: BTreeMap<u32, Volume>,
     waiting_rows: usize,
     open_files: usize,
-    /// Counts row groups, so that the file that was written to longest ago can be found.
+    /// Counts row groups, to find the file that was written to least recently.
     clock: u64,
     texts: Texts,
     knows: Knows,
@@ -45,7 +45,7 @@ pub struct PartitionedWriter {
     limits: Limits,
 }
 
-/// Bounds of memory and files; smaller ones in tests.
+/// Limits on memory and files; smaller ones in tests.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub waiting_rows: usize,
@@ -61,23 +61,23 @@ struct Volume {
 }
 
 impl PartitionedWriter {
-    /// Begins the directory `path`, which must not exist yet, for a trace that can tell so much. What a kill has left in
-    /// `path.partial` is removed.
+    /// Begins the directory `path`, which must not exist yet, for a trace with these facts. What a killed writer has left in `path.partial`
+    /// is removed.
     ///
     /// # Errors
-    /// It exists or cannot be created; somebody else is writing it, or `path.partial` is something else.
+    /// The directory exists or cannot be created, another process is writing it, or `path.partial` is something else.
     pub fn create(path: &Path, knows: &Knows) -> Result<Self, TraceError> {
         Self::with_limits(path, knows, Limits { waiting_rows: WAITING_ROWS_MAX, open_files: OPEN_FILES_MAX })
     }
 
     pub(super) fn with_limits(path: &Path, knows: &Knows, limits: Limits) -> Result<Self, TraceError> {
         let open = |path: &Path, source| TraceError::Open { path: path.to_owned(), source };
-        // A `/` at the end is none of the name, and `fleet/.partial` would lie in a directory that is not there.
+        // A trailing `/` does not belong to the name; `fleet/.partial` would be in a directory that does not exist.
         let path: PathBuf = path.components().collect();
         refuse_existing(&path).map_err(|source| open(&path, source))?;
         let at = with_partial(&path);
         let lock = own(&at).map_err(|source| open(&at, source))?;
-        // The other writer may have come to its end in between: then this is its directory, under its last name.
+        // The other writer may have finished in between: then this is its directory, under its final name.
         refuse_existing(&path).map_err(|source| open(&path, source))?;
         clear(&at).map_err(|source| open(&at, source))?;
         Ok(Self {
@@ -97,10 +97,10 @@ impl PartitionedWriter {
         })
     }
 
-    /// As [`super::ParquetWriter::write`]. A request whose volume has too long a name for a directory is refused too.
+    /// Like [`super::ParquetWriter::write`]. A request whose volume's name is too long for a directory is refused too.
     ///
     /// # Errors
-    /// A file cannot be written, or there are more than 65,536 volumes. The writer is of no use then.
+    /// A file cannot be written, or there are more than 65,536 volumes. The writer cannot be used afterwards.
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.texts.learn(names);
         for request in requests {
@@ -132,8 +132,8 @@ impl PartitionedWriter {
         Ok(())
     }
 
-    /// Writes the volumes that have most waiting, until half of all is written: each request is sorted a few times at
-    /// most, however many volumes there are.
+    /// Writes the volumes with most waiting requests until half of all are written: so each request is sorted only a few times, however
+    /// many volumes there are.
     fn make_room(&mut self) -> Result<(), TraceError> {
         let mut volumes: Vec<(usize, u32)> = self.volumes.iter().map(|(&n, volume)| (volume.rows.len(), n)).collect();
         volumes.sort_unstable_by(|a, b| b.cmp(a));
@@ -156,7 +156,7 @@ impl PartitionedWriter {
         self.clock += 1;
         let Some(volume) = self.volumes.get_mut(&number) else { return Ok(()) };
         let Some((groups, path)) = &mut volume.open else { return Ok(()) };
-        // The room goes too: else volumes that were once large would keep it.
+        // The memory is freed too, or volumes that were once large would keep it.
         let rows = std::mem::take(&mut volume.rows);
         groups.write(&rows, &self.texts).map_err(|error| failed(path, error))?;
         volume.written_at = self.clock;
@@ -200,11 +200,11 @@ impl PartitionedWriter {
         synced.map_err(|source| TraceError::WriteFile { path, source })
     }
 
-    /// Makes all files whole and gives the directory its name. `of_source` is what could not be read of the trace; it
-    /// is kept in the last file of each volume that is open by then.
+    /// Completes all files and gives the directory its name. `of_source` is what could not be read of the trace; it is stored in the last
+    /// file of each volume that is still open.
     ///
     /// # Errors
-    /// A file cannot be written, or something has the directory's name by now. Nothing is left of it then.
+    /// A file cannot be written, or the directory's name has been taken meanwhile. Nothing is left then.
     pub fn finish(mut self, of_source: &Faults) -> Result<Written, TraceError> {
         let numbers: Vec<u32> = self.volumes.keys().copied().collect();
         for number in numbers {
@@ -223,13 +223,13 @@ impl PartitionedWriter {
 impl Drop for PartitionedWriter {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Ours alone: it was locked, and empty.
+            // The directory belongs to this writer: it was locked, and empty.
             let _ = fs::remove_dir_all(&self.at);
         }
     }
 }
 
-/// The directory `at`, made where there is none, for its only writer.
+/// Makes the directory `at`, if it does not exist, and locks it for its only writer.
 fn own(at: &Path) -> io::Result<File> {
     match fs::create_dir(at) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::symlink_metadata(at)?.is_dir() => {}
@@ -240,7 +240,7 @@ fn own(at: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Removes what a writer that was killed has left in its directory; nothing where there is anything else.
+/// Removes what a killed writer has left in its directory; nothing if there is anything else.
 fn clear(at: &Path) -> io::Result<()> {
     let list = |of: &Path| fs::read_dir(of)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
     let is_real_directory = |of: &Path| fs::symlink_metadata(of).map(|found| found.is_dir());
@@ -265,14 +265,14 @@ fn name(texts: &Texts, number: u32) -> String {
     bytes.and_then(|bytes| bytes.as_utf8().ok().map(str::to_owned)).unwrap_or_default()
 }
 
-/// The directory of a volume. ASCII that is neither letter, digit, `.`, `_` nor `-` is percent-encoded; the rest stays
-/// as it is, since Spark decodes to characters and not to bytes (`ExternalCatalogUtils.unescapePathName`).
+/// The directory name of a volume. ASCII characters other than letters, digits, `.`, `_` and `-` are percent-encoded. Other characters stay
+/// as they are, since Spark decodes to characters and not to bytes (`ExternalCatalogUtils.unescapePathName`).
 fn directory_name(volume: &str) -> String {
     let mut name = PREFIX.to_owned();
     if volume.is_empty() {
         name.push_str(HIVE_NULL);
     }
-    // A volume that has the very name of null is distinguished from it by its first character.
+    // A volume whose name is that of null is distinguished by encoding its first character.
     let is_like_null = volume == HIVE_NULL;
     for (index, character) in volume.char_indices() {
         let is_plain = !(is_like_null && index == 0);
@@ -287,7 +287,7 @@ fn directory_name(volume: &str) -> String {
     name
 }
 
-/// The volume of a directory, empty where it is not known; `None` where it is no such directory.
+/// The volume of a directory, empty if it is not known; `None` if this is no such directory.
 pub(super) fn volume_of(directory: &Path) -> Option<String> {
     let name = directory.file_name()?.to_str()?.strip_prefix(PREFIX)?;
     if name == HIVE_NULL {
@@ -315,15 +315,15 @@ pub(super) fn volume_of(directory: &Path) -> Option<String> {
 /// A volume of a directory that is partitioned by volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its name; empty where it is not known.
+    /// Name of the volume; empty if it is not known.
     pub volume: String,
-    /// Its files, in the order of their names (part 2 before part 10).
+    /// Its files in the order of their names (part 2 before part 10).
     pub files: Vec<PathBuf>,
 }
 
-/// The volumes of a directory, in the order of their names: what [`PartitionedWriter`] or another tool has written.
-/// What is no `volume=...` directory, and files that do not end in `.parquet`, are left alone. Of a directory that is
-/// itself that of a volume, this volume.
+/// The volumes of a directory, in the order of their names, as written by [`PartitionedWriter`] or another tool. Other directories than
+/// `volume=...`, and files that do not end in `.parquet`, are ignored. If the directory is itself that of a volume, the result is this
+/// volume.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -342,7 +342,7 @@ pub fn partitions(directory: &Path) -> Result<Vec<Partition>, TraceError> {
     Ok(partitions)
 }
 
-/// The files of a volume, in the order of their names: of two lengths the shorter first.
+/// The files of a volume in the order of their names; shorter names first.
 fn parts(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let mut files = entries(directory)?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));

@@ -1,4 +1,4 @@
-//! A Parquet file as a trace.
+//! Reads a Parquet file as a trace.
 
 use super::column::Column;
 use super::fields::{Field, Wanted};
@@ -20,37 +20,35 @@ use std::sync::Once;
 use std::sync::{Arc, Mutex};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Length of the index and magic, at the end.
+/// Length of the index's length and the magic at the end.
 const TAIL_BYTES: u64 = 8;
-/// Largest index: some 6,000 row groups of ours.
+/// Largest index in bytes: about 6,000 of our row groups.
 const INDEX_BYTES_MAX: u64 = 16 << 20;
-/// Rows that are decoded at a time: so few that the requests, which are filled column by column, stay in the first-level
-/// cache meanwhile.
+/// Rows that are decoded at a time: few enough that the requests, which are filled column by column, stay in the first-level cache.
 const STEP_ROWS: usize = 512;
-/// Rows per byte of the file. A file of ours has at most some 80, where all rows are alike; runs can promise billions
-/// in a few bytes, which would take time without end.
+/// Most rows per byte of the file. Our files have at most about 80, where all rows are alike; runs can claim billions in a few bytes, which
+/// would take forever.
 const ROWS_PER_BYTE_MAX: u64 = 4096;
 
 /// A trace in a Parquet file, being read.
 ///
-/// Reads what [`super::ParquetWriter`] writes, and files of others that have at least `issued_ns`, `op`,
-/// `offset_bytes` and `size_bytes`. Columns that it does not know are left alone; those that are missing are not known.
-/// Rows with absurd values are faults, their place is the row, from 1.
+/// Reads files of [`super::ParquetWriter`], and others with at least `issued_ns`, `op`, `offset_bytes` and `size_bytes`. Unknown columns
+/// are ignored; facts of missing columns are unknown. Rows with impossible values are faults, located by row, from 1.
 pub struct ParquetTrace {
     input: Arc<Input>,
     index: ParquetMetaData,
     columns: Vec<Column>,
     shared: Arc<Mutex<Shared>>,
-    /// The volume of all rows, where there is no column of it.
+    /// The volume of all rows, if there is no such column.
     volume: Option<String>,
     next_group: usize,
     rows_left: usize,
-    /// Rows that have been read.
+    /// Number of rows that have been read.
     rows: u64,
     knows: Knows,
     faults: Faults,
     faults_at_import: Faults,
-    /// Rows of a step with a value out of range, and what is wrong.
+    /// Rows of a step with a value out of range, with the error.
     bad: BTreeMap<usize, String>,
     is_over: bool,
 }
@@ -59,7 +57,7 @@ impl ParquetTrace {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be opened or read, is no Parquet file or damaged, or a column is missing or of a wrong type.
+    /// The file cannot be opened or read, is no Parquet file or damaged, or a column is missing or has a wrong type.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let open = |source| TraceError::Open { path: path.to_owned(), source };
         let input = File::open(path).and_then(Input::new).map_err(open)?;
@@ -98,7 +96,7 @@ impl ParquetTrace {
             rows_left: 0,
             rows: 0,
             knows,
-            // What is missing is missing from what was made of the trace, too.
+            // Events missing in the source are also missing in the file made from it.
             faults: Faults { by_line: true, missing: faults_at_import.missing, ..Faults::default() },
             faults_at_import,
             bad: BTreeMap::new(),
@@ -106,7 +104,7 @@ impl ParquetTrace {
         })
     }
 
-    /// Decodes only what is wanted.
+    /// Decodes only the wanted columns.
     #[must_use]
     pub fn with_columns(mut self, wanted: Wanted) -> Self {
         self.columns.retain(|column| column.field.is_wanted(wanted));
@@ -116,19 +114,19 @@ impl ParquetTrace {
         self
     }
 
-    /// Rows of the file, by its index.
+    /// Number of rows of the file, by its index.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.index.row_groups().iter().map(|group| group.num_rows().cast_unsigned()).fold(0, u64::saturating_add)
     }
 
-    /// What could not be read of the trace that the file was made of; its places are of that trace.
+    /// What could not be read of the trace that the file was made from; places refer to that trace.
     #[must_use]
     pub fn faults_at_import(&self) -> &Faults {
         &self.faults_at_import
     }
 
-    /// Goes to the next row group that has rows; `false` at the end.
+    /// Moves to the next row group with rows; `false` at the end.
     fn begin_group(&mut self) -> Result<bool, TraceError> {
         while self.rows_left == 0 {
             let Some(group) = self.index.row_groups().get(self.next_group) else { return Ok(false) };
@@ -136,18 +134,18 @@ impl ParquetTrace {
                 let begun = guarded(|| column.begin(&self.input, group, &self.shared));
                 begun.map_err(|error| damage(column, self.next_group, self.rows, &error))?;
             }
-            // Not negative: check_rows has looked.
+            // Not negative: check_rows has checked.
             self.rows_left = usize::try_from(group.num_rows()).unwrap_or(0);
             self.next_group += 1;
         }
         Ok(true)
     }
 
-    /// Reads the next rows into `requests`, which has room for just them.
+    /// Reads the next rows into `requests`, as many as its length.
     fn fill(&mut self, requests: &mut [Request]) -> Result<(), TraceError> {
         for column in &mut self.columns {
-            // The crate panics on some files (apache/arrow-rs issue 9742 asks for a fuzzer to find where); here that is
-            // an error like others. Nothing that it has left half done is used again: the trace is over then.
+            // The crate panics on some files (apache/arrow-rs issue 9742 asks for a fuzzer to find where); here that becomes an error.
+            // State that it has left half done is not used again, since the trace ends.
             if let Err(error) = guarded(|| column.read(requests.len())) {
                 return Err(damage(column, self.next_group.saturating_sub(1), self.rows, &error));
             }
@@ -186,7 +184,7 @@ impl ParquetTrace {
         Ok(true)
     }
 
-    /// Takes the bad rows out of a step, which begins at `begin`.
+    /// Removes the bad rows from a step that begins at `begin`.
     fn throw_bad_away(&mut self, into: &mut Vec<Request>, begin: usize) {
         let bad = std::mem::take(&mut self.bad);
         let mut index = 0;
@@ -206,8 +204,7 @@ impl Source for ParquetTrace {
         if self.is_over {
             return Ok(false);
         }
-        // Decoders number the names of a dictionary when they come to it, deep in the crate: so the table is theirs
-        // for a while.
+        // Decoders number the names of a dictionary when they reach it, deep in the crate, so they get the table meanwhile.
         std::mem::swap(names, &mut lock(&self.shared).names);
         let mut read = Ok(true);
         for _ in 0..BATCH_REQUESTS / STEP_ROWS {
@@ -230,7 +227,7 @@ impl Source for ParquetTrace {
     }
 }
 
-/// What is wrong with a value.
+/// The error for a value.
 fn wrong(field: Field, value: i64, shared: &Mutex<Shared>) -> String {
     let name = field.name();
     if value == field.null() {
@@ -242,7 +239,7 @@ fn wrong(field: Field, value: i64, shared: &Mutex<Shared>) -> String {
     }
 }
 
-/// An error of a column in a row group, of which so many rows before have been read.
+/// The error of a column in a row group, after `rows` rows were read.
 fn damage(column: &Column, group: usize, rows: u64, error: &ParquetError) -> TraceError {
     let what = format!("column {} of row group {group}, from row {}: {}", column.field.name(), rows + 1, plain(error));
     let (format, offset_bytes) = (FORMAT, column.begin_bytes);
@@ -253,9 +250,9 @@ fn damage(column: &Column, group: usize, rows: u64, error: &ParquetError) -> Tra
     TraceError::Damaged { format, what, offset_bytes }
 }
 
-/// Whether a reader with more abilities could go on.
+/// Whether a reader with more features could read on.
 fn is_unsupported(error: &ParquetError) -> bool {
-    // The crate says so of packings that it was built without.
+    // The crate reports codecs that it was built without in these words.
     let is_left_out = |what: &String| what.starts_with("Disabled feature");
     matches!(error, ParquetError::NYI(_)) || matches!(error, ParquetError::General(what) if is_left_out(what))
 }
@@ -264,7 +261,7 @@ fn malformed(what: String, offset_bytes: u64) -> TraceError {
     TraceError::Malformed { format: FORMAT, what, offset_bytes }
 }
 
-/// The words of an error, without the crate's own "Parquet error" before them.
+/// The text of an error without the crate's prefix "Parquet error".
 fn plain(error: &ParquetError) -> String {
     match error {
         ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => what.clone(),
@@ -273,11 +270,11 @@ fn plain(error: &ParquetError) -> String {
 }
 
 thread_local! {
-    /// Whether a panic of this thread will be an error, with its reason in it.
+    /// Whether a panic of this thread will become an error with its reason.
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of the decoder are reported as errors, and not on the standard error as well.
+/// Installs a hook so that panics of the decoder are not also printed on the standard error.
 fn silence_guarded() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -290,7 +287,7 @@ fn silence_guarded() {
     });
 }
 
-/// What `decode` gives; a panic of it is an error.
+/// Runs `decode`; a panic becomes an error.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     silence_guarded();
     let was_guarded = IS_GUARDED.replace(true);
@@ -303,7 +300,7 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Par
     })
 }
 
-/// The index of a file, which comes last (parquet-format, README "File format": index, its length, magic).
+/// The index of a file, which is at its end (parquet-format, README "File format": index, its length, magic).
 fn index(input: &Input) -> Result<ParquetMetaData, TraceError> {
     let len_bytes = input.len();
     let read =
@@ -327,7 +324,7 @@ fn index(input: &Input) -> Result<ParquetMetaData, TraceError> {
     })
 }
 
-/// Whether the number of rows can be true.
+/// Checks that the number of rows is plausible.
 fn check_rows(index: &ParquetMetaData, len_bytes: u64) -> Result<(), TraceError> {
     let mut rows = 0_u64;
     for (number, group) in index.row_groups().iter().enumerate() {

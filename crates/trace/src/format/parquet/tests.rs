@@ -1,4 +1,4 @@
-//! What needs the inside: full disks, small limits.
+//! Tests that need internals: full disks, small limits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn a_full_disk_is_reported_and_leaves_nothing() {
         assert!(error.to_string().contains("t.parquet"), "{error}");
     };
 
-    // While rows are written: row groups are of a few rows.
+    // The disk is full while rows are written: row groups have few rows.
     fs::write(&partial, "").unwrap();
     let mut writer = ParquetWriter::over(PartialFile::over(full(), &to), &Knows::default(), 1000).unwrap();
     is_full(&writer.write(&requests, &Names::default()).unwrap_err());
@@ -32,7 +32,7 @@ fn a_full_disk_is_reported_and_leaves_nothing() {
     assert!(writer.write(&requests, &Names::default()).is_err());
     assert!(writer.finish(&Faults::default()).is_err());
 
-    // At the end.
+    // The disk is full at the end.
     fs::write(&partial, "").unwrap();
     let mut writer = ParquetWriter::over(PartialFile::over(full(), &to), &Knows::default(), 1 << 20).unwrap();
     writer.write(&requests, &Names::default()).unwrap();
@@ -74,7 +74,7 @@ fn few_files_and_little_memory_make_several_parts() {
     assert!(files > 10, "{files}");
 }
 
-/// A convert that was killed left its directory, over which the same convert said "File exists" and no more.
+/// A convert that was killed left its directory, and the same convert then only said "File exists".
 #[test]
 fn regression_what_a_kill_has_left_of_a_directory_does_not_block_the_next() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,7 +94,7 @@ fn regression_what_a_kill_has_left_of_a_directory_does_not_block_the_next() {
     writer.finish(&Faults::default()).unwrap();
     let volumes: Vec<String> = partitions(&to).unwrap().into_iter().map(|partition| partition.volume).collect();
     assert_eq!(volumes, ["new"]);
-    // What is somebody's stays.
+    // Files of other people are kept.
     fs::remove_dir_all(&to).unwrap();
     fs::create_dir_all(partial.join("volume=old")).unwrap();
     fs::write(partial.join("thesis.txt"), "dear").unwrap();

@@ -1,9 +1,9 @@
-//! Strings of a trace, in the form in which columns take them.
+//! Strings of a trace, in the form that columns take.
 
 use crate::{NameTable, Names};
 use ::parquet::data_type::ByteArray;
 
-/// Names by number, as a writer needs them; it keeps its own, since requests wait in it for their row group.
+/// Names by number for a writer. It keeps its own, since requests wait in it for their row group.
 #[derive(Default)]
 pub(super) struct Texts {
     pub volumes: Vec<ByteArray>,
@@ -12,7 +12,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Takes over what is new in `names`.
+    /// Adds what is new in `names`.
     pub fn learn(&mut self, names: &Names) {
         learn(&mut self.volumes, &names.volumes);
         learn(&mut self.processes, &names.processes);
@@ -25,7 +25,7 @@ fn learn(texts: &mut Vec<ByteArray>, names: &NameTable) {
     texts.extend(names.iter().skip(known).map(ByteArray::from));
 }
 
-/// The name of a number; `None` where it is not known.
+/// The name of a number; `None` if it is not known.
 pub(super) fn text(texts: &[ByteArray], number: u32) -> Option<ByteArray> {
     texts.get(number as usize).filter(|_| number != 0).cloned()
 }

@@ -1,4 +1,4 @@
-//! One file.
+//! Writes a trace to one file.
 
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
 use super::knowledge::knowledge;
@@ -7,22 +7,21 @@ use crate::format::PartialFile;
 use crate::{Faults, Knows, Names, Request, TraceError};
 use std::path::Path;
 
-/// What was written.
+/// The result of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Requests in the file.
+    /// Number of requests in the file.
     pub rows: u64,
-    /// Requests that a file cannot hold, with their number among all that were received, from 1.
+    /// Requests that the file cannot hold, by their number among all, from 1.
     pub refused: Faults,
 }
 
 /// Writes a trace to one Parquet file.
 ///
-/// Requests wait until they are a row group: about 42 MB, and as much again while it is written. The file appears under
-/// its name in [`ParquetWriter::finish`]; until then it is `NAME.partial`, and that is removed where the writer is
-/// dropped before or has failed.
+/// Requests wait until they fill a row group: about 42 MB, and as much again while it is written. The file gets its name in
+/// [`ParquetWriter::finish`]; until then it is `NAME.partial`, which is removed if the writer is dropped earlier or fails.
 pub struct ParquetWriter {
-    /// Gone once writing has failed.
+    /// `None` once writing has failed.
     open: Option<(Groups, PartialFile)>,
     rows: Vec<Request>,
     texts: Texts,
@@ -33,15 +32,15 @@ pub struct ParquetWriter {
 }
 
 impl ParquetWriter {
-    /// Begins the file `path`, which must not exist yet, for a trace that can tell so much.
+    /// Begins the file `path`, which must not exist yet, for a trace with these facts.
     ///
     /// # Errors
-    /// It exists, another writer is at it, or it cannot be created.
+    /// The file exists, another writer uses it, or it cannot be created.
     pub fn create(path: &Path, knows: &Knows) -> Result<Self, TraceError> {
         Self::over(PartialFile::create(path)?, knows, ROW_GROUP_ROWS)
     }
 
-    /// As [`Self::create`], with row groups of so many rows.
+    /// Like [`Self::create`], with row groups of `group_rows` rows.
     pub(super) fn over(partial: PartialFile, knows: &Knows, group_rows: usize) -> Result<Self, TraceError> {
         let file = partial.file().map_err(|source| TraceError::WriteFile { path: partial.to().to_owned(), source })?;
         let groups = Groups::new(file, true, *knows).map_err(|error| failed(partial.to(), error))?;
@@ -56,11 +55,11 @@ impl ParquetWriter {
         })
     }
 
-    /// Writes `requests`, whose names are in `names`: the same table each time, which may have grown. A request with a
-    /// time, an offset or a length above 2^63 - 1 is not written, but counted in [`Written::refused`].
+    /// Writes `requests`, whose names are in `names`: the same table each time, which may have grown. A request with a time, an offset or a
+    /// length above 2^63 - 1 is not written, but counted in [`Written::refused`].
     ///
     /// # Errors
-    /// The file cannot be written. Nothing is left of it then.
+    /// The file cannot be written. Nothing is left then.
     pub fn write(&mut self, requests: &[Request], names: &Names) -> Result<(), TraceError> {
         self.texts.learn(names);
         for request in requests {
@@ -79,7 +78,7 @@ impl ParquetWriter {
 
     fn write_group(&mut self) -> Result<(), TraceError> {
         let (mut groups, partial) = self.take()?;
-        // What has failed is not put back: the half file goes now.
+        // After a failure the writer is not put back, so the incomplete file is removed now.
         groups.write(&self.rows, &self.texts).map_err(|error| failed(partial.to(), error))?;
         self.open = Some((groups, partial));
         self.written.rows += self.rows.len() as u64;
@@ -92,11 +91,10 @@ impl ParquetWriter {
         self.open.take().ok_or_else(gone)
     }
 
-    /// Makes the file whole and gives it its name. `of_source` is what could not be read of the trace; it is kept in
-    /// the file.
+    /// Completes the file and gives it its name. `of_source` is what could not be read of the trace; it is stored in the file.
     ///
     /// # Errors
-    /// The file cannot be written, or something has its name by now. Nothing is left of it then.
+    /// The file cannot be written, or its name has been taken meanwhile. Nothing is left then.
     pub fn finish(mut self, of_source: &Faults) -> Result<Written, TraceError> {
         if !self.rows.is_empty() {
             self.write_group()?;

@@ -29,62 +29,62 @@ pub type CaptureId = [u8; 16];
 /// A volume of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its size in bytes; 0 where it is not known.
+    /// Size in bytes; 0 if it is not known.
     pub size_bytes: u64,
 }
 
-/// What a capture file says of its capture.
+/// The header of a capture file, which describes its capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Identity of the capture, in every segment too.
+    /// Identity of the capture, repeated in every segment.
     pub capture: CaptureId,
-    /// The capture's begin, in nanoseconds since 1970-01-01 UTC.
+    /// Beginning of the capture, in nanoseconds since 1970-01-01 UTC.
     pub begin_unix_ns: u64,
-    /// Number of the file in the capture, from 0.
+    /// Number of the file within the capture, from 0.
     pub file: u32,
-    /// The volumes that requests refer to; at most 64, of names of at most 1,024 bytes.
+    /// The volumes that requests refer to; at most 64, with names of at most 1,024 bytes.
     pub volumes: Vec<Volume>,
 }
 
-/// A captured request: what all traces have, and the file system that its inode belongs to.
+/// A captured request: what all traces have, and the file system of its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The request. Its `path` is not stored: files have names by file system and inode.
+    /// The request. Its `path` is not stored: names of files are stored by file system and inode.
     pub request: Request,
-    /// Device number of the file system, `major << 20 | minor`; 0 where it is not known.
+    /// Device number of the file system, `major << 20 | minor`; 0 if it is not known.
     pub file_system: u32,
-    /// Generation of the inode, whose number is used again for other files; 0 where it is not known.
+    /// Generation of the inode, since numbers are reused; 0 if it is not known.
     pub generation: u32,
 }
 
 /// A name that requests refer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Of a process.
+    /// The name of a process.
     Process {
-        /// Its number.
+        /// Number by which requests refer to it.
         number: u32,
-        /// Its name.
+        /// The name.
         name: String,
     },
-    /// Path of a file. It holds for the requests behind it, until the next of that file; the first also for those before.
+    /// Path of a file. It applies to the requests behind it, until the file's next path; the first also applies to those before.
     File {
         /// Device number of its file system.
         file_system: u32,
         /// Its inode.
         inode: u64,
-        /// The inode's generation; 0 where it is not known: then it may be of any.
+        /// Generation of the inode; 0 if it is not known, so that any matches.
         generation: u32,
-        /// The level for which a table of RocksDB was written.
+        /// Level for which a table of RocksDB was written; `None` for other files.
         level: Option<u8>,
         /// Its path.
         path: String,
     },
 }
 
-/// A level that is not known, as names store it.
+/// The stored value of an unknown level.
 const NO_LEVEL: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(array_at(bytes, at))
 }
 
-/// The beginning of `text` of at most `max` bytes, cut at a character.
+/// The beginning of `text`, at most `max` bytes, cut between characters.
 fn cut(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
@@ -147,7 +147,7 @@ fn cut(text: &str, max: usize) -> &str {
 }
 
 impl Header {
-    /// The bytes that begin a file; volumes beyond the bounds are left out, names cut.
+    /// Encodes the beginning of a file; volumes beyond the limits are left out, names are cut.
     pub(super) fn encode(&self) -> Vec<u8> {
         let volumes = &self.volumes[..self.volumes.len().min(VOLUMES_MAX as usize)];
         let mut table = Vec::new();
@@ -173,7 +173,7 @@ impl Header {
         bytes
     }
 
-    /// The header without its volumes, their number, and the bytes of their table; or what is wrong.
+    /// Decodes the header without its volumes, their number, and the length of their table; or returns what is wrong.
     pub(super) fn decode(block: &[u8; BLOCK]) -> Result<(Self, u32, u32), String> {
         if !block.starts_with(&HEADER_MAGIC) {
             return Err("it does not begin with FOREBAYR".to_owned());
@@ -198,7 +198,7 @@ impl Header {
         Ok((header, volumes, table_bytes))
     }
 
-    /// Takes the volumes from their table; or what is wrong.
+    /// Decodes the volumes from their table, or returns what is wrong.
     pub(super) fn volumes(&mut self, block: &[u8; BLOCK], count: u32, table: &[u8]) -> Result<(), String> {
         let damaged = || "its table of volumes is damaged".to_owned();
         if crc32c(table) != u32_at(block, 48) {
@@ -231,7 +231,7 @@ impl SegmentHeader {
         block
     }
 
-    /// `None` where no segment begins here.
+    /// `None` if no segment begins here.
     pub fn decode(block: &[u8; BLOCK]) -> Option<Self> {
         if !block.starts_with(&SEGMENT_MAGIC) || !is_sealed(block) {
             return None;
@@ -304,7 +304,7 @@ impl Captured {
         bytes
     }
 
-    /// `None` where a value is outside its bounds.
+    /// `None` if a value is out of its bounds.
     pub(super) fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let op = *Op::ALL.get(usize::from(bytes[72])).filter(|op| **op != Op::Access)?;
         let (offset_bytes, len_bytes) = (u64_at(bytes, 24), u64::from(u32_at(bytes, 48)));
@@ -348,7 +348,7 @@ impl Name {
         into.extend_from_slice(text.as_bytes());
     }
 
-    /// The first name of `bytes` and the bytes after it; `None` where they begin with none.
+    /// The first name in `bytes`, and the bytes after it; `None` if there is none.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (kind, rest) = bytes.split_first()?;
         let fixed_bytes = match kind {
@@ -366,7 +366,7 @@ impl Name {
             _ => Self::File {
                 file_system: u32_at(fixed, 0),
                 inode: u64_at(fixed, 4),
-                // Names of the first kind have neither.
+                // Names of the first kind have no generation and no level.
                 generation: u32_at(fixed, 12),
                 level: fixed.get(16).copied().filter(|level| *level != NO_LEVEL),
                 path: text,

@@ -1,4 +1,4 @@
-//! Capture files (`NAME.fbr`) of `forebay record`: checksummed segments that survive a kill. Layout: `docs/record.md`.
+//! Capture files (`NAME.fbr`) of `forebay record`, made of checksummed segments that survive a kill. Layout: `docs/record.md`.
 
 mod layout;
 mod rotated;
@@ -18,9 +18,9 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 const FORMAT: &str = "record";
 /// How a file begins.
 pub(super) const MAGIC: [u8; 8] = layout::HEADER_MAGIC;
-/// Bytes looked at together in the search for the next segment.
+/// Bytes that are examined together when searching for the next segment.
 const SEARCH_BYTES: usize = 1 << 16;
-/// Bytes that may be read in vain before damage is skipped rather than searched.
+/// Bytes that may be read in vain before damage is skipped instead of searched.
 const IN_VAIN_BYTES: u64 = 64 << 20;
 /// Most paths that are kept.
 const PATHS_MAX: usize = 1 << 20;
@@ -31,35 +31,35 @@ pub struct Segments<R> {
     header: Header,
     offset_bytes: u64,
     begin_bytes: u64,
-    /// Sequence number that comes next.
+    /// The next sequence number.
     sequence: u64,
     records: u64,
     footer: Option<Footer>,
     is_over: bool,
     faults: Faults,
-    /// The trace's numbers of the file's names.
+    /// Numbers of the file's names in the trace.
     processes: HashMap<u32, u32>,
     paths: HashMap<(u32, u64, u32), Vec<Path>>,
     path_count: usize,
     payload: Vec<u8>,
-    /// Bytes read that made nothing.
+    /// Number of bytes that were read in vain.
     in_vain_bytes: u64,
 }
 
 /// A path that an inode has had.
 #[derive(Clone, Debug)]
 struct Path {
-    /// Where in the file it stands.
+    /// Its position in the file.
     at: u64,
     level: Option<u8>,
     path: String,
 }
 
 impl<R: Read + Seek> Segments<R> {
-    /// Reads the header, and the paths of files, which may stand behind the requests that refer to them.
+    /// Reads the header, and the paths of files, which may come after the requests that refer to them.
     ///
     /// # Errors
-    /// A file that is no capture or whose header is damaged; reading.
+    /// The file is no capture, its header is damaged, or reading failed.
     pub fn open(mut from: R) -> Result<Self, TraceError> {
         let (header, begin_bytes) = read_header(&mut from)?;
         let mut segments = Self {
@@ -83,25 +83,25 @@ impl<R: Read + Seek> Segments<R> {
         Ok(segments)
     }
 
-    /// What the file says of its capture.
+    /// The header of the file.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Events that the capture dropped, as far as the file has been read.
+    /// Number of events that the capture dropped, as far as the file has been read.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.faults.missing
     }
 
-    /// Whether the file was ended, and not cut off by a kill; known when it has been read.
+    /// Whether the file ended normally and was not cut off by a kill; known after it has been read.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.footer.is_some()
     }
 
-    /// Looks through all segments for paths, skipping requests.
+    /// Reads the paths in all segments, skipping requests.
     fn read_paths(&mut self) -> Result<(), TraceError> {
         let mut at = self.begin_bytes;
         let mut block = [0; BLOCK];
@@ -111,7 +111,7 @@ impl<R: Read + Seek> Segments<R> {
                 break;
             }
             let Some(segment) = self.segment_of(&block) else {
-                // Damage, or the footer. Names behind damage are found when they are read in their turn.
+                // Damage, or the footer. Names after damage are found when they are read in order.
                 let Some(next) = self.search(at)? else { break };
                 at = next;
                 continue;
@@ -143,15 +143,15 @@ impl<R: Read + Seek> Segments<R> {
         Footer::decode(block).filter(|footer| footer.capture == self.header.capture)
     }
 
-    /// Reads the payload of a segment that begins at `at`, whose header has just been read; whether it is whole.
+    /// Reads the payload of a segment at `at`, whose header has just been read; returns whether it is intact.
     fn load(&mut self, segment: &SegmentHeader, at: u64) -> Result<bool, TraceError> {
-        // Bounded by the header's decoding.
+        // Bounded by the decoding of the header.
         self.payload.resize(segment.payload_bytes as usize, 0);
         let read = fill(&mut self.from, &mut self.payload, at + BLOCK as u64)?;
         Ok(read == self.payload.len() && crc32c(&self.payload) == segment.payload_crc)
     }
 
-    /// Where the next whole header of a segment, or footer, begins after `at`.
+    /// The position of the next intact segment header or footer after `at`.
     fn search(&mut self, at: u64) -> Result<Option<u64>, TraceError> {
         let mut begin = at + 1;
         let mut window = vec![0; SEARCH_BYTES];
@@ -174,8 +174,8 @@ impl<R: Read + Seek> Segments<R> {
         }
     }
 
-    /// Where to go on after a segment whose payload is damaged. Bytes may be missing in it, so the next may begin inside;
-    /// but a file made of such segments, one inside the other, must not cost time without end.
+    /// The position at which to continue after a segment with a damaged payload. Bytes may be missing in it, so the next one may begin
+    /// within it; but a file of nested segments must not take forever.
     fn after_damage(&mut self, at: u64, segment: Option<&SegmentHeader>) -> Result<Option<u64>, TraceError> {
         if let Some(segment) = segment {
             self.in_vain_bytes += u64::from(segment.payload_bytes);
@@ -186,7 +186,7 @@ impl<R: Read + Seek> Segments<R> {
         self.search(at)
     }
 
-    /// Takes the names of the payload; processes only where there is something to name them for.
+    /// Handles the names of the payload; names of processes only if `names` is given.
     fn take_names(&mut self, at: u64, mut names: Option<&mut Names>) {
         let mut rest = self.payload.as_slice();
         while let Some((name, after)) = Name::decode(rest) {
@@ -197,7 +197,7 @@ impl<R: Read + Seek> Segments<R> {
                 (Name::File { file_system, inode, generation, level, path }, None) if self.path_count < PATHS_MAX => {
                     self.path_count += 1;
                     let known = self.paths.entry((file_system, inode, generation)).or_default();
-                    // RocksDB tells late for which level it wrote, and that does not change: it holds for what came before too.
+                    // RocksDB reports late for which level it wrote a table, and that does not change: it also applies to earlier entries.
                     if level.is_some() {
                         let before =
                             known.iter_mut().rev().take_while(|known| known.level.is_none() && known.path == path);
@@ -211,11 +211,11 @@ impl<R: Read + Seek> Segments<R> {
         }
     }
 
-    /// The path that held for a request of the segment at `at`: the last that stands before, or else the first.
+    /// The path that applied to a request of the segment at `at`: the last one before it, or else the first.
     fn path_of(&self, captured: &Captured, at: u64) -> Option<&Path> {
         let of = |generation| self.paths.get(&(captured.file_system, captured.request.inode, generation));
         let paths = of(captured.generation).or_else(|| of(0))?;
-        // They are in their order.
+        // The paths are in order of position.
         let before = paths.partition_point(|path| path.at <= at);
         paths.get(before.saturating_sub(1))
     }
@@ -340,7 +340,7 @@ impl<R: Read + Seek> Source for Segments<R> {
     }
 }
 
-/// Reads the header; and where the segments begin.
+/// Reads the header; also returns where the segments begin.
 fn read_header(from: &mut impl Read) -> Result<(Header, u64), TraceError> {
     let malformed = |what, offset_bytes| TraceError::Malformed { format: FORMAT, what, offset_bytes };
     let mut block = [0; BLOCK];
@@ -356,7 +356,7 @@ fn read_header(from: &mut impl Read) -> Result<(Header, u64), TraceError> {
     Ok((header, BLOCK as u64 + u64::from(table_bytes)))
 }
 
-/// Fills `into` as far as there is something to read; how many bytes.
+/// Fills `into` as far as there are bytes to read; returns their number.
 fn fill(from: &mut impl Read, into: &mut [u8], offset_bytes: u64) -> Result<usize, TraceError> {
     let mut len = 0;
     while len < into.len() {

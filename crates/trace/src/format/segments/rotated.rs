@@ -1,4 +1,4 @@
-//! A capture in several files: `--rotate-size` and `--rotate-every` begin a new one. Named by its first, it is read as one.
+//! A capture in several files: `--rotate-size` and `--rotate-every` begin new ones. If the first file is named, all are read as one.
 
 use super::{Header, Segments, read_header};
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where file number `file` of the capture is whose first is `path`: `trace.fbr`, `trace.1.fbr`, `trace.2.fbr`, ...
+/// The path of file number `file` of a capture whose first file is `path`: `trace.fbr`, `trace.1.fbr`, `trace.2.fbr`, ...
 #[must_use]
 pub fn rotated_path(path: &Path, file: u32) -> PathBuf {
     if file == 0 {
@@ -22,7 +22,7 @@ pub fn rotated_path(path: &Path, file: u32) -> PathBuf {
     path.with_extension(extension)
 }
 
-/// The first file of the capture that `path` is a later file of, by its name; and its number.
+/// The first file of the capture to which `path` belongs as a later file, judged by its name, and the file's number.
 #[must_use]
 pub fn first_path(path: &Path) -> Option<(PathBuf, u32)> {
     let number = |text: &OsStr| text.to_str()?.parse().ok().filter(|&number| number > 0);
@@ -35,7 +35,7 @@ pub fn first_path(path: &Path) -> Option<(PathBuf, u32)> {
     (rotated_path(&first, number) == path).then_some((first, number))
 }
 
-/// Whether `path` is a later file of a capture whose first is beside it.
+/// Whether `path` is a later file of a capture whose first file is beside it.
 #[must_use]
 pub fn is_later_file(path: &Path) -> bool {
     let Some((first, number)) = first_path(path) else { return false };
@@ -45,10 +45,10 @@ pub fn is_later_file(path: &Path) -> bool {
         .is_some_and(|(header, first)| is_part(&header, number, &first))
 }
 
-/// What the file `path` says of its capture.
+/// The header of the file `path`.
 ///
 /// # Errors
-/// It cannot be read, is no capture, or its header is damaged.
+/// The file cannot be read, is no capture, or its header is damaged.
 pub fn capture_header(path: &Path) -> Result<Header, TraceError> {
     Ok(read_header(&mut open_file(path)?)?.0)
 }
@@ -57,7 +57,7 @@ fn is_part(header: &Header, number: u32, first: &Header) -> bool {
     header.capture == first.capture && header.file == number && first.file == 0
 }
 
-/// A file, and not what may wait for somebody for ever, such as a pipe.
+/// Opens a regular file; a pipe, for example, might block forever.
 fn open_file(path: &Path) -> Result<File, TraceError> {
     let of = |source| TraceError::Open { path: path.to_owned(), source };
     if !path.metadata().map_err(of)?.is_file() {
@@ -66,14 +66,14 @@ fn open_file(path: &Path) -> Result<File, TraceError> {
     File::open(path).map_err(of)
 }
 
-/// The files behind the first of a capture, with their numbers: all of such names but those of other captures.
+/// The later files of a capture with their numbers: all with such names, except those of other captures.
 fn later_files(path: &Path, first: &Header) -> io::Result<Vec<(u32, PathBuf)>> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let file = path.with_file_name(entry?.file_name());
         let Some((_, number)) = first_path(&file).filter(|(first, _)| first == path) else { continue };
-        // What cannot be read may be one of them: whoever reads on will tell.
+        // A file that cannot be read may belong to it: reading it will report the error.
         if capture_header(&file).is_ok_and(|header| !is_part(&header, number, first)) {
             continue;
         }
@@ -83,22 +83,22 @@ fn later_files(path: &Path, first: &Header) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// A capture being read, file after file.
+/// Reads a capture, file after file.
 pub struct Capture {
     current: Segments<File>,
     file: u32,
     rest: VecDeque<(u32, PathBuf)>,
-    /// Of the files that have been read.
+    /// Faults of the files that have been read.
     before: Faults,
     faults: Faults,
     is_over: bool,
 }
 
 impl Capture {
-    /// Reads the file `path`, and those behind it if it is the first of a capture.
+    /// Reads the file `path`, and the later ones if it is the first of a capture.
     ///
     /// # Errors
-    /// A file that is no capture or whose header is damaged; reading.
+    /// The file is no capture, its header is damaged, or reading failed.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })?;
         let current = Segments::open(file)?;
@@ -113,7 +113,7 @@ impl Capture {
         Ok(Self { current, file: 0, rest: rest.into(), faults: before.clone(), before, is_over: false })
     }
 
-    /// Takes up the next file that can be read; `false` where there is none.
+    /// Opens the next file that can be read; `false` if there is none.
     fn next_file(&mut self) -> bool {
         self.before = std::mem::take(&mut self.faults);
         while let Some((number, path)) = self.rest.pop_front() {
@@ -135,10 +135,10 @@ impl Capture {
         false
     }
 
-    /// What could not be read up to now, of all files.
+    /// Combines what could not be read so far in all files.
     fn gather(&mut self) {
         let current = self.current.faults();
-        // Each file counts all that was dropped since the capture's begin.
+        // Each file counts all events dropped since the capture began.
         let missing = self.before.missing.max(current.missing);
         if self.before.count + current.count == self.faults.count {
             self.faults.missing = missing;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::Op;
 
-    /// Writes file `number` of a capture, of one request at that second by the process `p<number>`.
+    /// Writes file number `number` of a capture, with one request at that second by the process `p<number>`.
     fn write(path: &Path, capture: u8, number: u32) {
         let volume = Volume { name: "sda".to_owned(), size_bytes: 1 << 30 };
         let header = Header { capture: [capture; 16], begin_unix_ns: 5, file: number, volumes: vec![volume] };
@@ -237,7 +237,7 @@ mod tests {
         for number in 0..12 {
             write(&rotated_path(&first, number), 7, number);
         }
-        // Of other captures, and no files of this one.
+        // Files of other captures, or with names that do not belong to this one.
         write(&folder.path().join("a.b.12.fbr"), 8, 12);
         write(&folder.path().join("a.b.013.fbr"), 7, 13);
         write(&folder.path().join("a.fbr"), 7, 0);
@@ -310,7 +310,7 @@ mod tests {
         std::os::unix::fs::symlink("/nowhere", rotated_path(&first, 2)).unwrap();
         mknodat(CWD, rotated_path(&first, 3), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         write(&rotated_path(&first, 4), 7, 4);
-        // A pipe without a writer would be waited for.
+        // A pipe without a writer would block.
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(read(&first)));
         let (requests, faults) = is_done.recv_timeout(std::time::Duration::from_secs(10)).unwrap();

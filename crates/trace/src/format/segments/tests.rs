@@ -41,7 +41,7 @@ fn path(inode: u64, path: &str) -> Name {
     Name::File { file_system: 0x70_0003, inode, generation: 5, level: None, path: path.to_owned() }
 }
 
-/// A file of `count` segments of four records each; the path of inode 2 comes last.
+/// A file with `count` segments of four records each; the path of inode 2 comes last.
 fn file(count: u64) -> (Vec<u8>, Vec<Captured>) {
     let mut writer = SegmentWriter::begin(Vec::new(), header()).unwrap();
     writer.names(&[process(1, "fio"), process(2, "kworker/0:1"), path(1, "/db/a\u{e9}")], 0).unwrap();
@@ -92,7 +92,7 @@ fn a_killed_capture_is_read_up_to_its_end() {
     let whole_segments = |len: usize| read(&bytes[..len]).unwrap();
     let (requests, _, segments) = whole_segments(bytes.len() - 64);
     assert_eq!((requests.len(), segments.faults().count, segments.is_ended()), (20, 1, false));
-    // Cut in the last segment of records: it is missing, and said to be.
+    // Cut within the last segment of records: it is missing and reported.
     let names_bytes = 64 + 1 + 17 + 2 + "/db/b".len();
     let (requests, _, segments) = whole_segments(bytes.len() - 64 - names_bytes - 10);
     assert_eq!((requests.len(), segments.is_ended()), (16, false));
@@ -128,7 +128,7 @@ fn other_files_are_refused() {
 
 #[test]
 fn segments_inside_segments_do_not_cost_time_without_end() {
-    // Headers of 8 MiB payloads that are all damaged, every 64 bytes.
+    // Headers of damaged 8 MiB payloads, every 64 bytes.
     let mut bytes = header().encode();
     let block = SegmentHeader {
         payload_crc: 0,
@@ -159,7 +159,7 @@ proptest! {
         }
         bytes.truncate(cut.index(bytes.len()) + 1);
         if let Ok((requests, ..)) = read(&bytes) {
-            // Nothing is made up: all that comes out went in.
+            // Nothing is invented: all requests that come out were put in.
             for request in requests {
                 prop_assert!(records.iter().any(|captured| captured.request.issued_ns == request.issued_ns));
             }

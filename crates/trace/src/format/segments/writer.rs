@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Longest encoding of a name, in bytes.
 const NAME_ENCODED_MAX: usize = 1 + 17 + 2 + NAME_BYTES_MAX;
 
-/// Writes a capture file, segment by segment. What it has handed to `to` survives this process.
+/// Writes a capture file, segment by segment. Everything written to `to` survives a kill of this process.
 #[derive(Debug)]
 pub struct SegmentWriter<W> {
     to: W,
@@ -25,23 +25,23 @@ impl<W: Write> SegmentWriter<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The header cannot be written.
     pub fn begin(mut to: W, header: Header) -> io::Result<Self> {
         let bytes = header.encode();
         to.write_all(&bytes)?;
         Ok(Self { to, header, segments: 0, records: 0, size_bytes: bytes.len() as u64, buffer: Vec::new() })
     }
 
-    /// Bytes written.
+    /// Number of bytes written.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Writes requests, in segments of at most 65,536. `dropped`: events dropped in the capture up to now.
+    /// Writes requests, in segments of at most 65,536. `dropped` is the number of events dropped in the capture so far.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// They cannot be written.
     pub fn records(&mut self, records: &[Captured], dropped: u64) -> io::Result<()> {
         for records in records.chunks(SEGMENT_ITEMS_MAX as usize) {
             let mut payload = std::mem::take(&mut self.buffer);
@@ -61,7 +61,7 @@ impl<W: Write> SegmentWriter<W> {
     /// Writes names.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// They cannot be written.
     pub fn names(&mut self, names: &[Name], dropped: u64) -> io::Result<()> {
         for names in names.chunks(PAYLOAD_BYTES_MAX as usize / NAME_ENCODED_MAX) {
             let mut payload = Vec::new();
@@ -90,10 +90,10 @@ impl<W: Write> SegmentWriter<W> {
         Ok(())
     }
 
-    /// Writes the footer and gives back what was written to, which the caller makes durable.
+    /// Writes the footer and returns the output, which the caller makes durable.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The footer cannot be written.
     pub fn finish(mut self, dropped: u64) -> io::Result<W> {
         let footer = Footer { segments: self.segments, records: self.records, dropped, capture: self.header.capture };
         self.to.write_all(&footer.encode())?;

@@ -1,10 +1,10 @@
-//! One background thread at work: it reads and writes in turns until its merge is done.
+//! The job of one background thread: it alternates between reading and writing until its merge is done.
 
 use super::tree::{File, Merge, lifetime};
 use crate::generate::parts::{BLOCK_BYTES, REQUEST_BYTES};
 use crate::{Flags, Lifetime, Op, Request};
 
-/// Where in a list of files the next transfer begins.
+/// The position of the next transfer in a list of files.
 #[derive(Default)]
 struct Cursor {
     file: usize,
@@ -14,7 +14,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The next blocks of the files, at most a request's: the file, the first block, how many.
+    /// The next blocks of the files, at most a request's length: file, first block, number of blocks.
     fn next<'a>(&mut self, files: &'a [File]) -> Option<(&'a File, u64, u64)> {
         loop {
             let file = files.get(self.file)?;
@@ -54,9 +54,9 @@ impl Job {
         Self { merge, read: Cursor::default(), written: Cursor::default(), read_blocks, write_blocks }
     }
 
-    /// Its next request, as far as the job knows it; `None` when all is done.
+    /// The next request, as far as the job knows it; `None` when all is done.
     pub fn next(&mut self, now_ns: u64) -> Option<Request> {
-        // Reads keep a request ahead of writes: what is written comes from them.
+        // Reads stay a request ahead of writes, since written data comes from them.
         let read = u128::from(self.read.done_blocks);
         let wanted = u128::from(self.written.done_blocks + REQUEST_BYTES / BLOCK_BYTES);
         let reads_next = read < u128::from(self.read_blocks)
@@ -79,12 +79,12 @@ impl Job {
         })
     }
 
-    /// Whether all is read and written.
+    /// Whether everything was read and written.
     pub fn is_done(&self) -> bool {
         self.read.done_blocks >= self.read_blocks && self.written.done_blocks >= self.write_blocks
     }
 
-    /// What it did, when all is done.
+    /// The merge, after everything is done.
     pub fn into_merge(self) -> Merge {
         self.merge
     }

@@ -7,15 +7,15 @@ use forebay_block::Random;
 
 const LOG_PID: u32 = 301;
 const METADATA_PID: u32 = 302;
-/// Writes to the log, of four.
+/// Of four writes, this many go to the log.
 const LOG_OF_FOUR: u64 = 3;
 
-/// Writes that files' comings and goings make.
+/// Writes caused by creating and removing files.
 pub(super) struct Metadata {
     begin_block: u64,
     blocks: u64,
     log_blocks: u64,
-    /// Next block of the log, round and round.
+    /// Next block of the log, which is a ring.
     log_at: u64,
     share: f64,
     owed: Carry,
@@ -42,12 +42,12 @@ impl Metadata {
         self.begin_block + self.blocks + self.log_blocks
     }
 
-    /// Notes that so many blocks of files were written.
+    /// Counts that `blocks` blocks of files were written.
     pub fn owe(&mut self, blocks: u64) {
         self.owed_blocks += self.owed.take(blocks as f64 * self.share);
     }
 
-    /// A file was created, closed or removed: what is owed is written from now on.
+    /// Called when a file was created, closed or removed: the metadata owed so far is written from now on.
     pub fn fall_due(&mut self) {
         self.due_blocks += std::mem::take(&mut self.owed_blocks);
     }

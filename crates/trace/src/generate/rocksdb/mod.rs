@@ -1,8 +1,8 @@
-//! RocksDB on XFS, as its block requests: the published "use case 1", db_bench's `fillseq` and `readwhilewriting`.
+//! RocksDB on XFS, as block requests: the published "use case 1", db_bench's `fillseq` and `readwhilewriting`.
 //!
-//! The log is appended to in files that are used again. A full memtable is flushed to a file of L0, whose oldest file
-//! is merged into L1, and so on down: a compaction reads whole files of two levels, writes whole new files where space
-//! is free, and discards the old ones. Beside it XFS writes its log and metadata, and users read at random.
+//! The log is appended to files that are reused. A full memtable is flushed to a file of L0, whose oldest file is merged into L1, and so on
+//! downwards: a compaction reads whole files of two levels, writes whole new files into free space, and discards the old ones. Besides, XFS
+//! writes its log and metadata, and users read at random.
 
 mod job;
 mod metadata;
@@ -22,24 +22,24 @@ use tree::{File, Tree};
 const OPERATION_BYTES: f64 = 1056.0;
 const WAL_PID: u32 = 300;
 const USER_PID: u32 = 1000;
-/// The flush's thread; compactions into L1 and on have the next ones.
+/// Id of the flush's thread; those of compactions into L1 and deeper follow.
 const BACKGROUND_PID: u32 = 1001;
-/// How much faster than on average metadata is written where it is due.
+/// How much faster than on average metadata is written once it is due.
 const METADATA_SPEED: f64 = 4.0;
-/// Background threads by the level they write, as RocksDB names them (`ThreadPoolImpl`, `util/threadpool_imp.cc`).
+/// Background threads by the level that they write, named as in RocksDB (`ThreadPoolImpl`, `util/threadpool_imp.cc`).
 const THREADS: [&str; MERGED_LEVELS + 1] =
     ["rocksdb:high0", "rocksdb:low0", "rocksdb:low1", "rocksdb:low2", "rocksdb:low3"];
 
-/// What a [`Rocksdb`] is made of.
+/// Options of a [`Rocksdb`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RocksdbOptions {
-    /// Size of everything, 1 for the published run.
+    /// Scale of all sizes; 1 for the published run.
     pub scale: f64,
-    /// How fast the log is written, in bytes a second; all else follows.
+    /// Write rate of the log in bytes per second; everything else follows from it.
     pub rate_bytes: u64,
-    /// Part of the users' operations that are reads, below 1.
+    /// Share of reads among the users' operations, below 1.
     pub reads: f64,
-    /// Seed.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -64,11 +64,11 @@ impl RocksdbOptions {
     }
 }
 
-/// Who issues the next request.
+/// The issuer of the next request.
 #[derive(Clone, Copy)]
 enum Issuer {
     Wal,
-    /// The flush's thread (0), or that of compactions into L1 and on.
+    /// The thread of the flush (0), or of compactions into L1 and deeper.
     Background(usize),
     Metadata,
     User,
@@ -80,7 +80,7 @@ struct Worker {
     job: Option<Job>,
     next_ns: u64,
     ns_per_block: f64,
-    /// How slow the job is that it has, 1 on average.
+    /// Slowness of its present job; 1 on average.
     slowness: f64,
 }
 
@@ -88,35 +88,35 @@ struct Worker {
 struct Wal {
     left_blocks: u64,
     file_blocks: u64,
-    /// Files begun, the current one included.
+    /// Number of files begun, including the present one.
     files: u64,
     at_block: u64,
     path: u32,
-    /// Memtables that are full and not flushed yet: their files of log cannot be used again.
+    /// Number of full memtables that are not flushed yet: their log files cannot be reused.
     unflushed: u64,
     next_ns: u64,
     ns_per_block: f64,
 }
 
-/// RocksDB's requests, see the module.
+/// The requests of RocksDB; see the module.
 pub struct Rocksdb {
     plan: Plan,
     random: Random,
     tree: Tree,
     wal: Wal,
-    /// The flush, and compactions by the level they write.
+    /// The flush, and the compactions by the level that they write.
     workers: [Worker; MERGED_LEVELS + 1],
     metadata: Metadata,
     metadata_next_ns: u64,
     metadata_gap_ns: f64,
     user_next_ns: u64,
-    /// Mean gap between users' reads, if they read.
+    /// Mean gap between users' reads; `None` if there are none.
     user_gap_ns: Option<f64>,
     faults: Faults,
 }
 
 impl Rocksdb {
-    /// A stream from its beginning. Options beyond what a text can give are brought within.
+    /// A stream from its beginning. Options out of the range of the text form are brought into it.
     #[must_use]
     pub fn new(options: RocksdbOptions) -> Self {
         let plan = Plan::new(options.scale.clamp(0.001, 100.0));
@@ -154,13 +154,13 @@ impl Rocksdb {
         }
     }
 
-    /// Size of the volume.
+    /// Size of the volume in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.tree.end_block() * BLOCK_BYTES
     }
 
-    /// Whose turn it is, and when; `None` at the end.
+    /// Who issues the next request, and when; `None` at the end.
     fn turn(&self) -> Option<(u64, Issuer)> {
         let writes = self.wal.left_blocks > 0;
         let has_room = self.wal.unflushed < WAL_FILES;
@@ -184,7 +184,7 @@ impl Rocksdb {
         let here = (wal.file_blocks - wal.at_block).min(REQUEST_BYTES / BLOCK_BYTES).min(wal.left_blocks);
         let begin = self.metadata.end_block() + place * wal.file_blocks + wal.at_block;
         into.push(Request {
-            // Nobody syncs the log in this run: it is written back.
+            // The log is not synced in this run, so the kernel writes it back.
             process: names.processes.number("kworker/u16:1"),
             pid: WAL_PID,
             path: wal.path,
@@ -223,7 +223,7 @@ impl Rocksdb {
         }
         if level == 0 {
             self.wal.unflushed = self.wal.unflushed.saturating_sub(1);
-            // A writer that waited goes on now.
+            // A writer that was stalled continues now.
             self.wal.next_ns = self.wal.next_ns.max(now_ns);
         }
         self.file_changed(now_ns);
@@ -251,7 +251,7 @@ impl Rocksdb {
         self.metadata.fall_due();
     }
 
-    /// Gives work to the background threads that have none.
+    /// Gives jobs to idle background threads.
     fn hand_out(&mut self, now_ns: u64, names: &mut Names) {
         for level in 0..self.workers.len() {
             if self.workers[level].job.is_some() {
@@ -267,13 +267,12 @@ impl Rocksdb {
             let worker = &mut self.workers[level];
             worker.job = merge.map(Job::new);
             worker.next_ns = now_ns;
-            // Not all compactions are equally fast, so that those of different levels meet in all ways, however many
-            // requests each has.
+            // Compactions have different speeds, so that those of different levels overlap in all ways, however many requests each has.
             worker.slowness = 0.75 + 0.5 * fraction(&mut self.random);
         }
     }
 
-    /// One user's read; of data from before the trace there is nothing to be read.
+    /// Makes one user's read; data from before the trace is not read.
     fn user_read(&mut self, now_ns: u64, into: &mut Vec<Request>, names: &mut Names) {
         let (at, pick) = (self.random.below(self.tree.blocks()), self.random.next_u64());
         if let Some((file, block)) = self.tree.block(at, pick) {

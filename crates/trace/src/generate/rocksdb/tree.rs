@@ -1,4 +1,4 @@
-//! The levels and their files, and which compaction is next.
+//! The levels and their files, and the choice of the next compaction.
 
 use super::plan::{L0_FILES, MERGED_LEVELS, Plan};
 use crate::generate::parts::Carry;
@@ -6,7 +6,7 @@ use crate::generate::space::{Extent, Space};
 use crate::{Lifetime, Names};
 use std::collections::VecDeque;
 
-/// A sorted file. One that was there before the trace began has no extents: the trace speaks only of what it wrote.
+/// A sorted file. A file from before the trace has no extents, since the trace only covers data that it wrote.
 pub(super) struct File {
     pub blocks: u64,
     pub extents: Vec<Extent>,
@@ -14,7 +14,7 @@ pub(super) struct File {
     pub inode: u64,
 }
 
-/// Files of one level in the order in which the keys' round comes to them: the oldest first.
+/// Files of one level in the order in which compactions take them: the oldest first.
 #[derive(Default)]
 struct Level {
     files: VecDeque<File>,
@@ -38,9 +38,9 @@ impl Level {
     }
 }
 
-/// What one flush or compaction reads, and what it writes. The files it reads live until it is installed.
+/// The input and output of one flush or compaction. The input files exist until it is installed.
 pub(super) struct Merge {
-    /// The level it writes.
+    /// The level that it writes.
     pub level: usize,
     pub inputs: Vec<File>,
     pub outputs: Vec<File>,
@@ -49,12 +49,12 @@ pub(super) struct Merge {
 /// All levels.
 pub(super) struct Tree {
     levels: [Level; MERGED_LEVELS + 1],
-    /// L0's files, with those that are being written or compacted.
+    /// Number of L0's files, including those that are being written or compacted.
     l0_living: usize,
     space: Space,
     flushed: Carry,
     merged: [Carry; MERGED_LEVELS],
-    /// Blocks that compactions into a level should have read of it, and have not yet: files are read whole.
+    /// Blocks that compactions into a level should have read of it and have not yet, since files are read as a whole.
     unread: [f64; MERGED_LEVELS],
     next_number: u64,
 }
@@ -63,8 +63,7 @@ pub(super) struct Tree {
 const FIRST_NUMBER: u64 = 10_000;
 const INODES_FROM: u64 = 1_000;
 
-/// The hint RocksDB gives to a level's files (`ColumnFamilyData::CalculateSSTWriteHint`, `db/column_family.cc`); the
-/// base level is L1.
+/// The hint that RocksDB gives to a level's files (`ColumnFamilyData::CalculateSSTWriteHint`, `db/column_family.cc`); the base level is L1.
 pub(super) fn lifetime(level: usize) -> Lifetime {
     match level {
         0 | 1 => Lifetime::Medium,
@@ -99,13 +98,13 @@ impl Tree {
         self.space.end_block()
     }
 
-    /// The next file's number: one counter serves all kinds of files, as in RocksDB.
+    /// The number of the next file: one counter serves all kinds of files, as in RocksDB.
     pub fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number - 1
     }
 
-    /// The inode of a file of this number.
+    /// The inode of the file with this number.
     pub fn inode(number: u64) -> u64 {
         INODES_FROM + number
     }
@@ -122,12 +121,12 @@ impl Tree {
         Some(Merge { level: 0, inputs: Vec::new(), outputs })
     }
 
-    /// The next compaction into `level`, from 1; `None` where the one above has nothing to give.
+    /// The next compaction into `level` (from 1); `None` if the level above has nothing to compact.
     pub fn compaction(&mut self, level: usize, plan: &Plan, names: &mut Names) -> Option<Merge> {
         let index = level - 1;
         let planned = &plan.levels[index];
         let is_due = match index {
-            // What L0 has to give waits until L1 has made room for it.
+            // L0 waits until L1 has room.
             0 => {
                 let below = &self.levels[1];
                 self.levels[0].files.len() >= L0_FILES
@@ -138,7 +137,7 @@ impl Tree {
                 level.blocks + level.merging_blocks > plan.levels[above - 1].limit_blocks
             }
         };
-        // Output of many files takes at most a slot more for each.
+        // The output files take at most one slot more for each file.
         let most_slots = 2 * self.space.slots_for(planned.job_blocks);
         if !is_due || self.space.free_slots() < most_slots {
             return None;
@@ -160,7 +159,7 @@ impl Tree {
         Some(Merge { level, inputs, outputs })
     }
 
-    /// Puts what a merge wrote in the place of what it read, and gives back the files that are gone.
+    /// Replaces the input of a merge by its output; returns the files that are gone.
     pub fn install(&mut self, merge: Merge) -> Vec<File> {
         self.levels[merge.level].merging_blocks = 0;
         for file in merge.outputs {
@@ -178,14 +177,14 @@ impl Tree {
         merge.inputs
     }
 
-    /// A block of a file that the trace wrote: `at` is below [`Tree::blocks`], `pick` anything.
+    /// A block of a file that the trace wrote; `at` must be below [`Tree::blocks`], `pick` is arbitrary.
     pub fn block(&self, mut at: u64, pick: u64) -> Option<(&File, u64)> {
         for level in &self.levels {
             if at >= level.blocks {
                 at -= level.blocks;
                 continue;
             }
-            // Files of a level are about of one size.
+            // The files of a level have about equal sizes.
             let file = level.files.get((at as usize * level.files.len()) / level.blocks.max(1) as usize)?;
             let mut block = pick % file.blocks.max(1);
             for extent in &file.extents {
@@ -199,12 +198,12 @@ impl Tree {
         None
     }
 
-    /// Blocks of all files but those being compacted.
+    /// Blocks of all files except those that are being compacted.
     pub fn blocks(&self) -> u64 {
         self.levels.iter().map(|level| level.blocks).sum()
     }
 
-    /// Creates `count` files of one size, as far as that goes.
+    /// Creates `count` files of equal size, as far as there is room.
     fn create(&mut self, level: usize, blocks: u64, count: u64, names: &mut Names) -> Vec<File> {
         let count = count.clamp(1, blocks.max(1));
         let mut files = Vec::with_capacity(count as usize);
@@ -213,7 +212,7 @@ impl Tree {
             let Some(extents) = self.space.place(here).filter(|extents| !extents.is_empty()) else { continue };
             let number = self.number();
             let path = names.paths.number(&format!("db/L{level}/{number:06}.sst"));
-            // What a real database's LOG tells. A name that found no place stands for others too.
+            // As a real database's LOG reports it. Path 0 stands for all names that the table has no room for.
             if path > 0 {
                 names.levels.set(path, level as u8);
             }

@@ -1,4 +1,4 @@
-//! The table "workload through the PRISM", kept block by block, with nothing of the crate's own analysis.
+//! The table "workload through the PRISM", computed block by block, without the crate's own analysis.
 
 use forebay_trace::{Flags, Names, Op, Request, Source};
 
@@ -30,7 +30,7 @@ pub const ROCKSDB: [Published; 7] = [
 /// The same, use case 2: MongoDB.
 pub const MONGODB: [Published; 2] = [row("journal", 3.0, 27_478.3), row("data", 750.0, 776.7)];
 
-/// The row a request belongs to, by what it carries.
+/// The row that a request belongs to, by its properties.
 pub type Classify = fn(&Request, &Names) -> usize;
 
 pub fn rocksdb_row(request: &Request, names: &Names) -> usize {
@@ -49,7 +49,7 @@ pub fn mongodb_row(request: &Request, names: &Names) -> usize {
     usize::from(!names.paths.name(request.path).starts_with("journal/"))
 }
 
-/// Bytes written and bytes living, by row. What lives was written and neither discarded nor written over by others.
+/// Bytes written and bytes live, by row. Live data was written, and neither discarded nor overwritten by other rows.
 pub struct Counters {
     owners: Vec<u8>,
     pub live_blocks: Vec<u64>,
@@ -101,7 +101,7 @@ impl Counters {
         }
     }
 
-    /// Takes all of a source.
+    /// Counts all requests of a source.
     pub fn of(source: &mut dyn Source, rows: usize, classify: Classify) -> Self {
         let (mut counters, mut names, mut batch) = (Self::new(rows), Names::default(), Vec::new());
         loop {
@@ -117,7 +117,7 @@ impl Counters {
         }
     }
 
-    /// Occupancy in GB, bytes written in GB, alpha (share of all bytes written), beta, of a row.
+    /// The figures of a row: occupancy in GB, bytes written in GB, alpha (share of all bytes written), beta.
     pub fn figures(&self, row: usize) -> Figures {
         let gb = |blocks: u64| (blocks * BLOCK_BYTES) as f64 / GB;
         let all: u64 = self.written_blocks.iter().sum();
@@ -137,7 +137,7 @@ pub struct Figures {
     pub beta: f64,
 }
 
-/// The figures that were published for a row.
+/// The published figures of a row.
 pub fn published(rows: &[Published], row: usize) -> Figures {
     let all: f64 = rows.iter().map(|row| row.written_gb).sum();
     let Published { occupied_gb, written_gb, .. } = rows[row];

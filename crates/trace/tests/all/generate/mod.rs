@@ -1,4 +1,4 @@
-//! The generators against the published tables, and what must hold of any stream of theirs.
+//! The generators compared with the published tables, and invariants of all their streams.
 
 mod counters;
 
@@ -8,7 +8,7 @@ use forebay_trace::generate::{Ycsb, YcsbOptions, YcsbWorkload};
 use forebay_trace::{Flags, Lifetime, Names, Op, Request, Source};
 use proptest::prelude::*;
 
-/// Every alpha within a point, every beta within a tenth, and both sizes with it.
+/// Every alpha must agree within a percentage point; every beta, and both sizes with it, within a tenth.
 fn hold_against(uri: &str, scale: f64, rows: &[Published], classify: Classify) {
     let mut source = generate::open(uri).expect("a generator").expect("its parameters");
     let counters = Counters::of(&mut *source, rows.len(), classify);
@@ -42,15 +42,15 @@ fn a_hundredth_gives_the_published_tables() {
     hold_against("mongodb:?scale=0.01&seed=1", 0.01, &MONGODB, mongodb_row);
 }
 
-/// All of a stream.
+/// All requests of a stream.
 fn all(source: &mut dyn Source) -> (Vec<Request>, Names) {
     let (mut requests, mut names) = (Vec::new(), Names::default());
     while source.read(&mut requests, &mut names).expect("a generator does not fail") {}
     (requests, names)
 }
 
-/// What must hold of every generator: times never go back; all is in whole blocks within the volume; who writes a
-/// block that lives owns it; only what was written is read and discarded, by its own file.
+/// Invariants of every generator: times never go back; all ranges are whole blocks within the volume; the writer of a live block owns it;
+/// only written blocks are read and discarded, by their own file.
 fn hold_together(requests: &[Request], capacity_bytes: u64) {
     const NOBODY: u64 = 0;
     /// Requests of the file system itself have no inode.
@@ -98,7 +98,7 @@ proptest! {
         let capacity = source.capacity_bytes();
         let (requests, names) = all(&mut source);
         hold_together(&requests, capacity);
-        // The log keeps its pace: background threads keep up with it.
+        // The log keeps its rate: background threads keep up with it.
         let log_s = scale * 688.9e9 / options.rate_bytes as f64;
         let seconds = requests[requests.len() - 1].issued_ns as f64 / 1e9;
         prop_assert!((0.97..1.05).contains(&(seconds / log_s)), "{} s, not {}", seconds, log_s);
@@ -130,7 +130,7 @@ proptest! {
         let (requests, names) = all(&mut source);
         hold_together(&requests, capacity);
         prop_assert!(requests.iter().all(|request| request.op != Op::Discard));
-        // No 100 ms pass without a commit.
+        // There is a commit at least every 100 ms.
         let journal = names.processes.iter().position(|name| name == "WTJourn.Flusher").unwrap() as u32;
         let commits: Vec<_> = requests.iter().filter(|request| request.process == journal).collect();
         prop_assert!(commits.windows(2).all(|two| two[1].issued_ns - two[0].issued_ns <= 100_000_000));
@@ -149,7 +149,7 @@ fn mongodb_replaces_pages_in_free_space() {
             if request.op == Op::Flush {
                 checkpoint += 1;
             } else if let Some(before) = written.insert(request.offset_bytes, checkpoint) {
-                // What a checkpoint replaces stays until it is over.
+                // Pages replaced by a checkpoint stay until it ends.
                 assert!(before < checkpoint, "{request:?}");
                 reused += 1;
             }
@@ -180,7 +180,7 @@ fn names_are_those_of_the_real_systems() {
 #[test]
 fn ycsb_mixes_are_those_of_the_workloads() {
     use YcsbWorkload::{A, B, C, D, E, F};
-    // Operations that read and that write, in percent.
+    // Shares of operations that read and that write, in percent.
     for (workload, reads, writes) in [(A, 50, 50), (B, 95, 5), (C, 100, 0), (D, 95, 5), (E, 95, 5), (F, 100, 50)] {
         let options = YcsbOptions { workload, records: 10_000, operations: 100_000, ..YcsbOptions::default() };
         let mut source = Ycsb::new(options);
@@ -191,7 +191,7 @@ fn ycsb_mixes_are_those_of_the_workloads() {
         let count = |op| {
             let mut times: Vec<_> =
                 requests.iter().filter(|r| r.op == op).map(|r| (r.issued_ns, r.offset_bytes)).collect();
-            // Scans are cut into requests of one time.
+            // Scans are split into requests with equal times.
             times.dedup_by_key(|(at_ns, _)| *at_ns);
             times.len() as i64 / 1000
         };
