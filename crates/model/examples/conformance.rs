@@ -1,5 +1,5 @@
-//! The published tables beside the models': `cargo run --release -p forebay-model --example conformance [IOS [PART]]`,
-//! where PART is a part of a drive's, test's or host's name.
+//! Prints the published tables beside the models' figures: `cargo run --release -p forebay-model --example conformance [IOS [PART]]`. PART
+//! selects by a part of the name of the drive, test or host.
 
 use forebay_model::conformance::{Options, Use, run};
 

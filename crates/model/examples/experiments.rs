@@ -1,5 +1,5 @@
-//! The published statements that are no tables, beside what the models give: `cargo run --release -p forebay-model
-//! --example experiments [NAME] [full]`.
+//! Prints the published statements that are not tables, beside the models' figures: `cargo run --release -p forebay-model --example
+//! experiments [NAME] [full]`.
 
 use forebay_model::conformance::experiment::{Effort, Experiment, Value, claims};
 use std::error::Error;

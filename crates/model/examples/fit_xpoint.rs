@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Everything that a candidate consists of.
+/// All parameters of a candidate: the drive's and the hosts'.
 #[derive(Clone)]
 struct Candidate {
     drive: Config,
@@ -22,7 +22,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The parameter of a name in [`FREE`].
+    /// Returns the parameter that [`FREE`] calls `name`.
     fn get(&mut self, name: &str) -> Option<u64> {
         let mut found = None;
         self.visit(name, &mut |value| found = Some(*value));
@@ -56,7 +56,7 @@ impl Candidate {
         }
         let Some((host, key)) = name.rsplit_once('.') else { return };
         for (at, profile) in &mut self.hosts {
-            // "linux" is both of one machine's profiles.
+            // "linux" stands for both profiles of that machine.
             if at != host && !(host == "linux" && at.starts_with("linux-")) {
                 continue;
             }
@@ -71,15 +71,14 @@ impl Candidate {
         }
     }
 
-    /// Sum of squares of the misses of a test, each in units of what is allowed. Infinite where the parts cannot be a
-    /// drive.
+    /// Sum of the squared errors of a test, each error in units of its allowance. Infinite where the parameters do not form a valid drive.
     fn cost_of(&self, test: &Test, ios: u64) -> f64 {
         let Ok(mut ssd) = XPoint::new(self.drive.clone(), 1) else { return f64::INFINITY };
         let figures = test.figures(&mut ssd, &self.hosts[&test.host], Options { ios, seed: 1 });
         let mut cost = 0.0;
         for row in test.rows(&figures) {
             let Some(error) = row.error_percent else { continue };
-            // Medians have no limit of their own, but say where the bulk is.
+            // Medians have no target of their own, but they place the bulk of the distribution.
             let allowed =
                 row.measure.target_percent().unwrap_or(if row.measure == Measure::MedianUs { 10.0 } else { 30.0 });
             let miss = match row.relation {
@@ -92,7 +91,7 @@ impl Candidate {
         cost
     }
 
-    /// Costs of all tests; those that this candidate does not change against `before` are taken from there.
+    /// Costs of all tests. Tests that do not depend on what changed since `before` keep their cost from there.
     fn costs(&self, tests: &[Test], ios: u64, before: Option<(&Self, &[f64])>) -> Vec<f64> {
         let next = AtomicUsize::new(0);
         let costs = Mutex::new(vec![0.0; tests.len()]);

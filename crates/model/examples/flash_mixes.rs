@@ -1,5 +1,5 @@
-//! What flash drives make of writes and mixtures, drive alone, in their steady state: `cargo run --release -p forebay-model
-//! --example flash_mixes [DRIVE...]`. Latencies in microseconds, of reads where there are any, else of writes.
+//! How flash drives handle writes and mixes in their steady state, without a host: `cargo run --release -p forebay-model --example
+//! flash_mixes [DRIVE...]`. Latencies in microseconds: of the reads where there are any, else of the writes.
 
 use forebay_model::conformance::{Latencies, Pattern, Span, Workload, closed_loop_over};
 use forebay_model::host::Profile;
@@ -7,9 +7,9 @@ use forebay_model::preset::Drive;
 use forebay_model::ssd::Past;
 use std::error::Error;
 
-/// Flash of this size ages quickly and keeps all of its parallelism.
+/// A drive of this size ages quickly and keeps its full parallelism.
 const FLASH_BYTES: u64 = 16 << 30;
-/// Name, depth, reads in percent, bytes, how they go, and how many.
+/// Name, queue depth, reads in percent, bytes per I/O, pattern, and number of I/Os.
 const LOADS: [(&str, u32, u8, u32, Pattern, u64); 9] = [
     ("read QD1", 1, 100, 4096, Pattern::Random, 60_000),
     ("write QD1", 1, 0, 4096, Pattern::Random, 200_000),
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let random_passes = if pattern == Pattern::Random { 3.0 } else { 0.0 };
             ssd.age(Past { filled: 1.0, random_passes });
             let workload = Workload { threads: 1, depth, read_percent, size_bytes, pattern };
-            // The state that the load itself leads to is part of what is measured.
+            // The warm-up brings the drive into the state that this load itself produces, which is part of the measurement.
             let span = Span { start_ns: 0, warm_up_ios: ios / 2, ios, region_bytes: FLASH_BYTES };
             let (figures, _) = closed_loop_over(ssd.as_mut(), &none, &workload, 7, span);
             let of = if read_percent > 0 { &figures.reads } else { &figures.writes };

@@ -1,5 +1,5 @@
-//! Makes the predictions of `predictions/flash-qd16.toml` anew and compares: exit 1 where the models no longer say what is
-//! written there. With `--write` the file is written instead, from the directory of the crate.
+//! Recomputes the predictions of `predictions/flash-qd16.toml` and compares: exit 1 where the models no longer give what the file says.
+//! With `--write`, run from the directory of the crate, it writes the file instead.
 
 use forebay_model::conformance::{Options, prediction};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
-//! Replays a trace in MQSim's format on a flash drive made from a file of parts, each request at its own time, and says
-//! what the drive took: `replay_trace PARTS.toml TRACE`. `bench/against-mqsim` runs it beside MQSim.
+//! Replays a trace in MQSim's format on a flash drive made from a file of parameters, each request at its own time, and prints the drive's
+//! latencies: `replay_trace PARTS.toml TRACE`. `bench/against-mqsim` runs it beside MQSim.
 //!
-//! A line is `arrival in ns, device, first sector, sectors, 0 for a write or 1 for a read`, as in MQSim's README; a sector is
-//! 512 bytes, and what lies behind the end of the drive is taken from its beginning, as MQSim does. The drive is as from the
-//! factory: what a trace reads it should have written before.
+//! A line is `arrival in ns, device, first sector, sectors, 0 for a write or 1 for a read`, as in MQSim's README. A sector is 512 bytes.
+//! Addresses beyond the end of the drive wrap around to its beginning, as in MQSim. The drive starts as it leaves the factory: a trace
+//! should write what it reads.
 
 use forebay_model::conformance::Latencies;
 use forebay_model::nand::{Config, Nand};
@@ -13,7 +13,7 @@ use std::error::Error;
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
-/// Takes a number and the space after it off the front.
+/// Parses a number off the front and skips the space after it.
 fn number(rest: &mut &[u8]) -> Option<u64> {
     let digits = rest.iter().take(19).take_while(|byte| byte.is_ascii_digit()).count();
     let (field, after) = rest.split_at(digits);
@@ -21,7 +21,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     (digits > 0).then(|| field.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// What a line says: when, where, how much, and whether it reads.
+/// Parses a line: arrival in ns, byte offset, bytes, and whether it is a read.
 fn parse(mut line: &[u8]) -> Option<(u64, u64, u64, bool)> {
     let rest = &mut line;
     let (at_ns, _device, sector, sectors) = (number(rest)?, number(rest)?, number(rest)?, number(rest)?);
@@ -29,7 +29,7 @@ fn parse(mut line: &[u8]) -> Option<(u64, u64, u64, bool)> {
     rest.trim_ascii().is_empty().then_some((at_ns, sector, sectors, read))
 }
 
-/// Requests that are in flight: a place for each, with when it came.
+/// Requests in flight: a slot for each, with its arrival time.
 #[derive(Default)]
 struct Flying {
     arrived_ns: Vec<u64>,

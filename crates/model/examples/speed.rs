@@ -1,6 +1,6 @@
-//! How many I/Os a second of processor time the models simulate on one core, the loop that drives them and the host
-//! included: `cargo run --release -p forebay-model --example speed [DRIVE...]`. Median, least and greatest of five runs,
-//! which go round all loads so that what drifts meets them alike.
+//! How many I/Os the models simulate per second of processor time on one core, including the loop that drives them and the host model:
+//! `cargo run --release -p forebay-model --example speed [DRIVE...]`. Prints median, minimum and maximum of five runs. The runs rotate over
+//! all loads, so that a drift affects all loads alike.
 
 use forebay_model::conformance::{Pattern, Workload, closed_loop};
 use forebay_model::host::Profile;
@@ -10,9 +10,9 @@ use std::error::Error;
 
 const IOS: u64 = 2_000_000;
 const ROUNDS: usize = 5;
-/// Flash of this size has a map as large as a cache of the processor is not.
+/// At this size the flash map does not fit into a processor cache.
 const FLASH_BYTES: u64 = 8 << 30;
-/// Name, threads, depth of each, reads in percent, and how they go.
+/// Name, threads, queue depth of each thread, reads in percent, and pattern.
 const LOADS: [(&str, u32, u32, u8, Pattern); 5] = [
     ("random read QD1", 1, 1, 100, Pattern::Random),
     ("random read QD16", 4, 4, 100, Pattern::Random),
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 flash => flash.scaled(FLASH_BYTES)?,
             };
             let mut ssd = drive.build(1)?;
-            // Steady state where there are writes, so that collection works.
+            // With writes in steady state, so that garbage collection runs.
             ssd.age(Past { filled: 1.0, random_passes: if read_percent < 100 { 2.0 } else { 0.0 } });
             let begin_ns = cpu_ns()?;
             closed_loop(ssd.as_mut(), &none, &workload, 1, IOS);

@@ -1,4 +1,4 @@
-//! How much can be written before a drive is worn, and what a tier above it saves.
+//! How much can be written before a drive is worn, and how much of that a tier above it saves.
 //!
 //! The seeds name EPBW and EDPWD without spelling them out; here, as `tiering-and-prism.md` reads them, they are
 //! *effective petabytes written* over the life and *effective drive writes per day*: what the host may write to the pool
@@ -7,14 +7,14 @@
 /// Days of a year in warranties.
 const DAYS_A_YEAR: f64 = 365.0;
 
-/// What a drive may take.
+/// Rated life of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
     /// Capacity that the host sees, in bytes.
     pub capacity_bytes: f64,
-    /// Bytes that the media takes before it is worn.
+    /// Bytes that can be written to the media before it is worn.
     pub media_bytes: f64,
-    /// Years over which that is counted; warranties say five, often.
+    /// Years of the rating; warranties often have five.
     pub years: f64,
 }
 
@@ -22,11 +22,11 @@ pub struct Life {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{what} is {value}, allowed is {allowed}")]
 pub struct EnduranceError {
-    /// Which number.
+    /// Name of the number.
     pub what: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: f64,
-    /// What it may be.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
@@ -47,8 +47,8 @@ fn at_least_one(what: &'static str, value: f64) -> Result<f64, EnduranceError> {
 }
 
 impl Life {
-    /// From a warranty in drive writes a day: what the host may write, which the vendor rated at `waf` (1 where the rating
-    /// is for sequential writes, or for media that is written in place).
+    /// Life from a warranty in drive writes a day, as host writes that the vendor rated at a write amplification of `waf` (1 for a rating
+    /// with sequential writes or for media that is written in place).
     ///
     /// # Errors
     /// [`EnduranceError`] where a number is not above 0, or `waf` is below 1.
@@ -59,7 +59,7 @@ impl Life {
         Ok(Self { capacity_bytes, media_bytes: host * at_least_one("write amplification", waf)?, years })
     }
 
-    /// From program/erase cycles and the raw capacity of the media.
+    /// Life from program/erase cycles and the raw capacity of the media.
     ///
     /// # Errors
     /// [`EnduranceError`] where a number is not above 0.
@@ -71,7 +71,7 @@ impl Life {
         })
     }
 
-    /// Petabytes (10^15) that the host may write at a write amplification.
+    /// Petabytes (10^15 bytes) that the host may write at write amplification `waf`.
     ///
     /// # Errors
     /// [`EnduranceError`] where `waf` is below 1.
@@ -79,7 +79,7 @@ impl Life {
         Ok(self.media_bytes / at_least_one("write amplification", waf)? / 1e15)
     }
 
-    /// Drive writes per day over its years at a write amplification.
+    /// Drive writes per day over the rated years at write amplification `waf`.
     ///
     /// # Errors
     /// [`EnduranceError`] where `waf` is below 1.
@@ -87,7 +87,7 @@ impl Life {
         Ok(self.pbw(waf)? * 1e15 / self.capacity_bytes / DAYS_A_YEAR / self.years)
     }
 
-    /// Years until it is worn, where the host writes so many bytes a day; infinite where it writes nothing.
+    /// Years until the drive is worn where the host writes `bytes_per_day`; infinite where it writes nothing.
     ///
     /// # Errors
     /// [`EnduranceError`] where `waf` is below 1 or `bytes_per_day` is negative.
@@ -100,7 +100,7 @@ impl Life {
     }
 }
 
-/// Host writes a byte of capacity over the life: drives of different sizes held against each other.
+/// Host writes over the life for each byte of capacity: compares drives of different sizes.
 ///
 /// Seed: 58 GB and 118 GB of an 800P against 250 GB of a 960 EVO, all but the capacity as published.
 #[must_use]
@@ -108,42 +108,42 @@ pub fn scaled_by_capacity(life: &Life) -> f64 {
     life.media_bytes / life.capacity_bytes
 }
 
-/// A tier of a pool: its drives together, and which share of the pool's host writes its media must take.
+/// A tier of a pool: all its drives together, and the share of the pool's host writes that its media takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tier {
-    /// All its drives as one; a mirror's copies count once.
+    /// All drives of the tier as one; the copies of a mirror count once.
     pub life: Life,
-    /// Bytes that reach the tier for a byte that the host writes: alpha for the fast tier (more where it is also a
-    /// staging buffer), 1 - alpha for the capacity tier.
+    /// Bytes that reach the tier for each byte that the host writes: alpha for the fast tier (more where it is also a staging buffer), 1 -
+    /// alpha for the capacity tier.
     pub share: f64,
-    /// Write amplification of its drives under those writes.
+    /// Write amplification of the tier's drives under those writes.
     pub waf: f64,
 }
 
-/// Which tier is worn first.
+/// The tier that is worn first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The fast one.
+    /// The fast tier.
     Fast,
     /// The capacity tier.
     Capacity,
 }
 
-/// What the host may write to a pool.
+/// Endurance of a pool in host writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effective {
     /// EPBW: petabytes (10^15) of host writes until the first tier is worn; infinite where no tier is written.
     pub epbw: f64,
-    /// EDPWD: those writes in capacities of the capacity tier a day, over its years.
+    /// EDPWD: EPBW as capacities of the capacity tier per day, over that tier's years.
     pub edpwd: f64,
-    /// Which tier is worn first.
+    /// The tier that is worn first.
     pub limit: Limit,
 }
 
 /// Endurance of a pool: the minimum over both tiers.
 ///
 /// # Errors
-/// [`EnduranceError`] where a share is negative or a write amplification below 1.
+/// [`EnduranceError`] where a share is negative or a write amplification is below 1.
 pub fn pool(fast: &Tier, capacity: &Tier) -> Result<Effective, EnduranceError> {
     let host_pb = |tier: &Tier| {
         if tier.share.is_finite() && tier.share >= 0.0 {
@@ -192,7 +192,7 @@ mod tests {
         let evo = scaled(250.0, 100.0, 3.0);
         assert!((scaled(118.0, 365.0, 5.0) / evo - 7.7).abs() < 0.05, "{}", scaled(118.0, 365.0, 5.0) / evo);
         assert!((scaled(58.0, 365.0, 5.0) / evo - 15.7).abs() < 0.05, "{}", scaled(58.0, 365.0, 5.0) / evo);
-        // 200 GB a day over five years are those 365 TB.
+        // 200 GB a day over five years are the 365 TB.
         assert!((200.0 * GB * DAYS_A_YEAR * 5.0 / 1e12 - 365.0).abs() < 1e-9);
     }
 
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(alone.limit, Limit::Capacity);
         assert!((alone.epbw - qlc.pbw(1.0).unwrap()).abs() < 1e-9);
         assert!((alone.edpwd - 0.9).abs() < 1e-9);
-        // Half of the writes kept away: twice the life, until the fast tier is the one that is worn.
+        // Absorbing half of the writes doubles the life, until the fast tier is the one that is worn first.
         assert!((at(0.5).epbw / alone.epbw - 2.0).abs() < 1e-9);
         assert_eq!(at(0.99).limit, Limit::Fast);
         assert!((at(0.99).epbw - fast.pbw(1.0).unwrap() / 0.99).abs() < 1e-9);
@@ -234,7 +234,7 @@ mod tests {
             let fast = Tier { life: fast, share: alpha, waf: 1.0 };
             let of = |waf| pool(&fast, &Tier { life: qlc, share: 1.0 - alpha, waf }).unwrap();
             prop_assert!(of(waf + more).epbw <= of(waf).epbw);
-            // Whatever the pool takes, neither tier takes more than it can.
+            // Whatever the pool takes, neither tier takes more than its life.
             let written = of(waf).epbw;
             prop_assert!(written * alpha <= fast.life.pbw(1.0).unwrap() * (1.0 + 1e-9));
             prop_assert!(written * (1.0 - alpha) * waf <= qlc.pbw(1.0).unwrap() * (1.0 + 1e-9));

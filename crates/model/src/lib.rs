@@ -1,7 +1,7 @@
-//! SSDs in virtual time: what a drive does with commands, by its parts, to the nanosecond.
+//! SSDs in virtual time: how a drive serves commands, modelled by its parts, to the nanosecond.
 //!
-//! A model holds no data and knows no clock: commands arrive at given times, and it says when each ends. The same commands
-//! at the same times with the same seed give the same nanoseconds for ever.
+//! A model holds no data and reads no clock: commands arrive at given times, and it returns when each ends. The same commands at the same
+//! times with the same seed always give the same nanoseconds.
 
 #![forbid(unsafe_code)]
 

@@ -6,11 +6,11 @@ use crate::ssd::Ssd;
 use crate::xpoint::{self, XPoint};
 use forebay_block::mistakes::nearest;
 
-/// The XPoint drives' texts.
+/// Texts of the XPoint drives.
 const XPOINT: [(&str, &str); 2] =
     [("p4800x", include_str!("../presets/p4800x.toml")), ("800p", include_str!("../presets/800p.toml"))];
 
-/// Names of all drives with a line about each, in the order in which lists show them.
+/// Names of all drives with a line of description, in display order.
 pub const NAMES: [(&str, &str); 13] = [
     ("p4800x", "Intel Optane SSD DC P4800X 375 GB: XPoint, PCIe 3.0 x4"),
     ("800p", "Intel Optane SSD 800P 118 GB: XPoint, PCIe 3.0 x2"),
@@ -27,7 +27,7 @@ pub const NAMES: [(&str, &str); 13] = [
     ("slc", "a modern low-latency SLC drive of no maker"),
 ];
 
-/// A drive's parts, of either kind.
+/// Parameters of a drive, by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drive {
     /// XPoint.
@@ -42,15 +42,15 @@ pub enum PresetError {
     /// No preset has this name.
     #[error("there is no model {name:?}{}; models: {}", near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default(), list())]
     Unknown {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
-        /// The nearest name there is, where one is near.
+        /// The nearest known name, where one is similar.
         near: Option<&'static str>,
     },
-    /// The parts cannot be an XPoint drive.
+    /// The parameters do not form a valid XPoint drive.
     #[error("model: {0}")]
     XPoint(#[from] xpoint::ConfigError),
-    /// The parts cannot be a NAND drive.
+    /// The parameters do not form a valid NAND drive.
     #[error("model: {0}")]
     Nand(#[from] nand::ConfigError),
 }
@@ -60,10 +60,10 @@ fn list() -> String {
 }
 
 impl Drive {
-    /// A drive of [`NAMES`].
+    /// Returns a drive of [`NAMES`].
     ///
     /// # Errors
-    /// [`PresetError::Unknown`], with the nearest name; the others would be a fault of a preset.
+    /// [`PresetError::Unknown`] with the nearest name; any other error is a fault of the preset.
     pub fn named(name: &str) -> Result<Self, PresetError> {
         if let Some((_, text)) = XPOINT.iter().find(|(known, _)| *known == name) {
             return Ok(Self::XPoint(Box::new(xpoint::Config::from_toml(text)?)));
@@ -74,10 +74,10 @@ impl Drive {
         Err(PresetError::Unknown { name: name.to_owned(), near: nearest(name, NAMES.map(|(name, _)| name)) })
     }
 
-    /// The same drive with another capacity, in bytes; each kind says what stays.
+    /// The same drive with another capacity in bytes; see `scaled` of each kind for what stays the same.
     ///
     /// # Errors
-    /// [`PresetError::Nand`] where a NAND drive cannot be made so small or so large.
+    /// [`PresetError::Nand`] where a NAND drive cannot have this size.
     pub fn scaled(self, size_bytes: u64) -> Result<Self, PresetError> {
         match self {
             Self::XPoint(config) => Ok(Self::XPoint(Box::new(config.scaled(size_bytes)))),
@@ -94,18 +94,17 @@ impl Drive {
         }
     }
 
-    /// Whether acknowledged writes may be lost by a power cut until a flush completes.
+    /// Whether a power cut may lose acknowledged writes until a flush completes.
     #[must_use]
     pub fn has_volatile_cache(&self) -> bool {
         match self {
-            // A write ends when it is in the cells.
+            // A write is acknowledged when it is in the cells.
             Self::XPoint(_) => false,
             Self::Nand(config) => !config.buffer.capacitors,
         }
     }
 
-    /// The unit in which the drive is best written and freed, in bytes, where it has one: a block over all of its dies.
-    /// Drives that collect die by die have none to tell.
+    /// The best unit for writing and freeing, in bytes: a block over all dies. `None` for drives that collect die by die and for XPoint.
     #[must_use]
     pub fn band_bytes(&self) -> Option<u64> {
         match self {
@@ -114,7 +113,7 @@ impl Drive {
         }
     }
 
-    /// What its media takes before it is worn, where the preset rates that.
+    /// Writes that the media endures; `None` where the preset does not rate it.
     #[must_use]
     pub fn life(&self) -> Option<Life> {
         match self {
@@ -123,10 +122,10 @@ impl Drive {
         }
     }
 
-    /// The drive, as it leaves the factory.
+    /// Builds the drive as it leaves the factory.
     ///
     /// # Errors
-    /// [`PresetError`] where its parts cannot be a drive.
+    /// [`PresetError`] where the parameters do not form a valid drive.
     pub fn build(self, seed: u64) -> Result<Box<dyn Ssd>, PresetError> {
         match self {
             Self::XPoint(config) => Ok(Box::new(XPoint::new(*config, seed)?)),

@@ -1,4 +1,4 @@
-//! Threads that each keep a number of I/Os in flight, in virtual time.
+//! Closed loop: threads that each keep a number of I/Os in flight, in virtual time.
 
 use super::latency::Latencies;
 use crate::host::{Profile, Thread};
@@ -6,35 +6,35 @@ use crate::ssd::{Command, Op, Ssd};
 use forebay_block::Random;
 use serde::Deserialize;
 
-/// Where the next I/O goes.
+/// Addresses of the I/Os.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
-    /// Anywhere, aligned to its size.
+    /// Uniformly random, aligned to the I/O size.
     #[default]
     Random,
-    /// After the one before it of the same thread; threads begin at equal parts of the drive.
+    /// Each thread continues after its previous I/O; the threads start at equal parts of the drive.
     Sequential,
 }
 
-/// What the threads do.
+/// Load of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Threads, each on a core of its own; 1 to 1024.
+    /// Number of threads, each on a core of its own; 1 to 1024.
     pub threads: u32,
-    /// I/Os that each keeps in flight; 1 to 4096.
+    /// I/Os that each thread keeps in flight; 1 to 4096.
     pub depth: u32,
     /// Share of reads, in percent.
     pub read_percent: u8,
     /// Bytes of an I/O, a multiple of 512.
     pub size_bytes: u32,
-    /// Where they go.
+    /// Address pattern; random where left out.
     #[serde(default)]
     pub pattern: Pattern,
 }
 
-/// What came out.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// I/Os a second.
@@ -51,32 +51,32 @@ pub struct Figures {
     pub elapsed_ns: u64,
 }
 
-/// I/Os that run before anything is counted: enough for queues to fill and for the threads to lose step.
+/// I/Os that run before counting begins: enough to fill the queues and to get the threads out of step.
 const WARM_UP_IOS: u64 = 20_000;
 
-/// Which part of a drive's life and of its capacity a run takes.
+/// The period of the drive's life and the region of its capacity that a run covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it begins, in nanoseconds; at or after the drive's last event.
+    /// Start time in nanoseconds; not before the drive's last event.
     pub start_ns: u64,
-    /// I/Os before anything is counted.
+    /// I/Os before counting begins.
     pub warm_up_ios: u64,
     /// I/Os that are counted.
     pub ios: u64,
-    /// Bytes from the begin of the drive that the I/Os keep to; what is over the capacity is cut off.
+    /// The I/Os stay within this many bytes from the start of the drive; cut to the capacity.
     pub region_bytes: u64,
 }
 
-/// Runs `ios` I/Os after a warm-up and says how they went. The same arguments give the same figures.
+/// Runs `ios` I/Os after a warm-up and returns their figures. The same arguments give the same figures.
 ///
-/// Numbers outside the ranges of [`Workload`] are taken as the nearest one inside.
+/// Numbers outside the ranges of [`Workload`] are clamped to them.
 pub fn closed_loop(ssd: &mut dyn Ssd, profile: &Profile, workload: &Workload, seed: u64, ios: u64) -> Figures {
     let span = Span { start_ns: 0, warm_up_ios: WARM_UP_IOS, ios, region_bytes: ssd.capacity_bytes() };
     closed_loop_over(ssd, profile, workload, seed, span).0
 }
 
-/// [`closed_loop`] on a part of a drive's life and capacity. Nothing is in flight afterwards; also says when the last I/O
-/// ended, in nanoseconds: the next run begins there or later.
+/// Like [`closed_loop`], over a period and a region of the drive. Also returns the time of the last completion in nanoseconds: nothing is
+/// in flight then, and the next run may begin there or later.
 pub fn closed_loop_over(
     ssd: &mut dyn Ssd,
     profile: &Profile,
@@ -96,7 +96,7 @@ pub fn closed_loop_over(
         }
     }
     let mut next: Vec<u64> = (0..threads).map(|thread| u64::from(thread) * (places / u64::from(threads))).collect();
-    // By tag: when the application began to submit it, and whether it is a read.
+    // By tag: when the application began to submit the I/O, and whether it is a read.
     let mut flying = vec![(0_u64, false); (threads * depth) as usize];
     let mut issue = |host: &mut Thread, ssd: &mut dyn Ssd, flying: &mut [(u64, bool)], tag: u32| {
         let thread = (tag / depth) as usize;

@@ -1,11 +1,11 @@
-//! Latencies counted in buckets of a 512th of their size.
+//! Latency histogram with buckets of a 512th of their value.
 
-/// Buckets for each doubling.
+/// Buckets per doubling.
 const STEPS: u64 = 512;
 /// Doublings above the exact range; 2^40 ns is 18 minutes.
 const DOUBLINGS: usize = 31;
 
-/// A histogram of latencies in nanoseconds. Exact below 512 ns, then to within 0.2 %; above 18 minutes all is one.
+/// A histogram of latencies in nanoseconds. Exact below 512 ns, within 0.2 % above; all latencies above 18 minutes share a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     counts: Vec<u64>,
@@ -21,7 +21,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Counts one latency.
     pub fn record(&mut self, latency_ns: u64) {
         let index = Self::index(latency_ns).min(self.counts.len() - 1);
         self.counts[index] += 1;
@@ -30,7 +30,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// Adds another's.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
@@ -40,26 +40,26 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many were counted.
+    /// Number of latencies counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest, in nanoseconds; 0 where there is none.
+    /// The longest latency in nanoseconds; 0 where none was counted.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// Mean in nanoseconds; `None` where there is none.
+    /// Mean in nanoseconds; `None` where none was counted.
     #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// The latency that all but one in `one_in` stay at or below, in nanoseconds: 2 gives the median, 100 the 99th
-    /// percentile. `None` where fewer than ten samples lie above it: there is no such figure then.
+    /// The latency that all but 1 in `one_in` samples stay at or below, in nanoseconds: 2 gives the median, 100 the 99th percentile. `None`
+    /// where fewer than ten samples lie above it, too few for this percentile.
     #[must_use]
     pub fn all_but_one_in(&self, one_in: u64) -> Option<u64> {
         let above = self.count / one_in.max(1);

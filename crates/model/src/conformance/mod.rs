@@ -1,14 +1,14 @@
 //! The published tables, reproduced on the models.
 //!
-//! Half of the tests of a drive were used to fit its parameters and those of the hosts, which were then frozen; the rest
-//! is held out. `published.toml` says which, and [`FREE`] names what was free.
+//! The fit of the drive's and the hosts' parameters used half of a drive's tests; then the parameters were frozen. The other half is held
+//! out. `published.toml` says which tests are which, and [`FREE`] lists the free parameters.
 //!
-//! How blind the held-out half is: the shape of the model and the values from which the fit starts were found by hand with
-//! all rows in sight, and the split was drawn twice. The first fit held out the writes and the mix at QD16 of
-//! spec-check.md and missed four of their figures (IOPS -8 %, mean +11 %, p99 +16 % of writes, p99 -15 % of the mix),
-//! because the only writes at depth that it saw were the two slowest published ones. The second, which the presets hold,
-//! fits the whole of spec-check.md's table and what the Windows hosts need (their reads at QD1, one column's reads at
-//! QD32 and its 64 KiB rows), and holds out the other rows of the evaluation guide and the queue-depth paper's point.
+//! How blind the held-out half is: the shape of the model and the start values of the fit were chosen by hand with all rows in sight, and
+//! the split was drawn twice. The first fit held out the writes and the mix at QD16 of spec-check.md. It missed four of their figures (IOPS
+//! -8 %, mean +11 %, p99 +16 % of writes, p99 -15 % of the mix), because the only writes at depth in the fit were the two slowest published
+//! ones. The second fit, whose result the presets hold, uses the whole table of spec-check.md and the rows that the Windows hosts need
+//! (their reads at QD1, one column's reads at QD32 and its 64 KiB rows). It holds out the other rows of the evaluation guide and the
+//! queue-depth paper's point.
 
 mod closed;
 pub mod experiment;
@@ -22,8 +22,8 @@ pub use closed::{Figures, Pattern, Span, Workload, closed_loop, closed_loop_over
 pub use latency::Latencies;
 pub use table::{Behind, ConformanceError, Measure, Options, Relation, Row, Test, Use, published, run};
 
-/// What was free in the fit of the P4800X and of the hosts of its two tables; `examples/fit_xpoint.rs` repeats it. All
-/// other numbers of presets and profiles were set before and stayed.
+/// Free parameters in the fit of the P4800X and of the hosts of its two tables; `examples/fit_xpoint.rs` repeats the fit. All other numbers
+/// of presets and profiles were fixed before.
 pub const FREE: [&str; 18] = [
     "drive.controller_ns",
     "drive.commands",

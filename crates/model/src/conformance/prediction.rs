@@ -1,6 +1,6 @@
-//! What the models say about tests whose published figures were not at hand, written down before they are compared.
+//! Predictions of the models for tests whose published figures were not at hand, written down before the comparison.
 //!
-//! `predictions/flash-qd16.toml` holds the text of [`text`]; `examples/predict_flash.rs` makes it anew and compares.
+//! `predictions/flash-qd16.toml` holds the output of [`text`]; `examples/predict_flash.rs` recomputes it and compares.
 
 use super::closed::{Figures, Pattern, Workload};
 use super::table::{Behind, ConformanceError, Measure, Options, Test, Use};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The file, as it was written down.
+/// The file of predictions.
 pub const WRITTEN: &str = include_str!("../../predictions/flash-qd16.toml");
 
-/// Capacity of the drives' models: their parallelism is whole, their blocks are fewer, so that filling them is quick.
+/// Modelled capacity: full parallelism, fewer blocks, so that filling is quick.
 const SCALED_BYTES: u64 = 32 << 30;
 
 /// The tests: QD16 as 4 threads x 4, as `spec-check.md` ran its XPoint rows, on two flash drives in their steady state.
@@ -40,10 +40,10 @@ pub fn tests() -> Vec<Test> {
     tests
 }
 
-/// Runs one of the tests.
+/// Runs one of the tests and returns its figures.
 ///
 /// # Errors
-/// [`ConformanceError`]: faults of the presets or profiles that the program brings along.
+/// [`ConformanceError`] where a preset or profile of the program is faulty.
 pub fn predict(test: &Test, options: Options) -> Result<Figures, ConformanceError> {
     let name = || format!("{} {}", test.drive, test.name);
     let mut ssd = Drive::named(&test.drive)
@@ -57,7 +57,7 @@ pub fn predict(test: &Test, options: Options) -> Result<Figures, ConformanceErro
     Ok(test.figures(ssd.as_mut(), &host, options))
 }
 
-/// What is written down for each test.
+/// Figures that the file has of each test.
 const MEASURES: [(&str, Measure); 5] = [
     ("iops", Measure::Iops),
     ("mean_us", Measure::MeanUs),
@@ -66,13 +66,13 @@ const MEASURES: [(&str, Measure); 5] = [
     ("p99_999_us", Measure::P99_999Us),
 ];
 
-/// One prediction, as the file has it.
+/// One prediction of the file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
     /// Preset of the drive.
     pub drive: String,
-    /// The test's line.
+    /// Name of the test.
     pub test: String,
     /// Profile of the host.
     pub host: String,
@@ -88,10 +88,10 @@ pub struct Prediction {
     pub p99_999_us: f64,
 }
 
-/// The predictions that were written down.
+/// Reads the predictions of the file.
 ///
 /// # Errors
-/// [`ConformanceError::Table`]: a fault of the program.
+/// [`ConformanceError::Table`] where the file cannot be parsed: a fault of the program.
 pub fn written() -> Result<Vec<Prediction>, ConformanceError> {
     #[derive(Deserialize)]
     struct Table {
@@ -101,10 +101,10 @@ pub fn written() -> Result<Vec<Prediction>, ConformanceError> {
     Ok(table.prediction)
 }
 
-/// The file's text, made anew: the same text for the same models.
+/// Recomputes the text of the file: the same text for the same models.
 ///
 /// # Errors
-/// [`ConformanceError`]: faults of the presets or profiles that the program brings along.
+/// [`ConformanceError`] where a preset or profile of the program is faulty.
 pub fn text(options: Options) -> Result<String, ConformanceError> {
     let mut text = String::from(
         "# What the models of two flash drives say about 4 KiB at QD16 (4 threads x 4), on Linux as in spec-check.md, in their\n\

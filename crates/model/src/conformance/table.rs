@@ -1,4 +1,4 @@
-//! The published figures, and how near the models come.
+//! The published figures, and how closely the models match them.
 
 use super::closed::{Figures, Workload, closed_loop};
 use crate::host::Profile;
@@ -7,10 +7,10 @@ use crate::ssd::{Past, Ssd};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The figures and their sources.
+/// The figures with their sources.
 const PUBLISHED: &str = include_str!("published.toml");
 
-/// What a figure is of.
+/// Kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Measure {
     /// I/Os a second.
@@ -37,13 +37,13 @@ pub enum Measure {
     /// 99.99999th percentile in microseconds.
     #[serde(rename = "p99.99999_us")]
     P99_99999Us,
-    /// How many times as much; of an experiment.
+    /// A ratio; only of experiments.
     #[serde(rename = "times")]
     Times,
-    /// I/Os in flight; of an experiment.
+    /// I/Os in flight; only of experiments.
     #[serde(rename = "depth")]
     Depth,
-    /// Rank correlation of an order with the published one; of an experiment.
+    /// Rank correlation with the published order; only of experiments.
     #[serde(rename = "rank")]
     Rank,
 }
@@ -67,7 +67,7 @@ impl Measure {
         }
     }
 
-    /// By how many percent a model may miss; `None` where no limit is set.
+    /// Allowed error of a model in percent; `None` where no limit is set.
     #[must_use]
     pub const fn target_percent(self) -> Option<f64> {
         match self {
@@ -79,7 +79,7 @@ impl Measure {
         }
     }
 
-    /// The model's figure; `None` where there are too few samples for it.
+    /// The model's figure; `None` where it has too few samples.
     #[must_use]
     pub fn of(self, figures: &Figures) -> Option<f64> {
         let us = |ns: u64| ns as f64 / 1e3;
@@ -97,15 +97,15 @@ impl Measure {
     }
 }
 
-/// How a test was used.
+/// Whether the fit used a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Use {
-    /// Parameters of the drive and of its host were fitted to it.
+    /// The parameters of the drive and of its host were fitted to it.
     Fit,
-    /// Never looked at by the fit.
+    /// The fit did not use it.
     HeldOut,
-    /// The host's profile was calibrated on this very test, with the drive frozen; it says nothing about the drive.
+    /// The host's profile was calibrated on this test, with the drive's parameters frozen; it says nothing about the drive.
     Calibrated,
 }
 
@@ -115,20 +115,20 @@ pub enum Use {
 pub struct Test {
     /// Where it was published.
     pub source: String,
-    /// Its line there.
+    /// Name of its line in the source.
     pub name: String,
     /// Preset of the drive.
     pub drive: String,
     /// Profile of the host.
     pub host: String,
-    /// How it was used. One line is used as a whole.
+    /// Whether the fit used it; a line is used as a whole.
     pub used: Use,
-    /// What was run.
+    /// The load.
     pub workload: Workload,
-    /// What the drive had behind it; nothing where left out.
+    /// The drive's past; a new drive where left out.
     #[serde(default)]
     pub past: Option<Behind>,
-    /// A smaller capacity of the same drive for the model, in bytes, where the whole would take too long to fill.
+    /// Capacity of the model in bytes, smaller than the drive's, where the whole drive would take too long to fill.
     #[serde(default)]
     pub scaled_bytes: Option<u64>,
     /// Published figures.
@@ -142,7 +142,7 @@ pub struct Test {
     pub at_least: BTreeMap<Measure, f64>,
 }
 
-/// [`Past`], as TOML has it.
+/// [`Past`] in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Behind {
@@ -152,73 +152,73 @@ pub struct Behind {
     pub random_passes: f64,
 }
 
-/// What the published number says.
+/// How the figure relates to the published number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The figure is this.
+    /// Equal to it.
     Is,
-    /// The figure is at most this.
+    /// At most the number.
     AtMost,
-    /// The figure is at least this.
+    /// At least the number.
     AtLeast,
 }
 
-/// One published figure beside the model's.
+/// One published figure beside the model's figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Where it was published.
     pub source: String,
-    /// The test's line there.
+    /// Name of the test's line in the source.
     pub test: String,
     /// Preset of the drive.
     pub drive: String,
     /// Profile of the host.
     pub host: String,
-    /// How the test was used.
+    /// Whether the fit used the test.
     pub used: Use,
-    /// What the figure is of.
+    /// Kind of the figure.
     pub measure: Measure,
-    /// What the published number says.
+    /// How the figure relates to the published number.
     pub relation: Relation,
     /// The published number.
     pub published: f64,
-    /// The model's; `None` where there were too few samples.
+    /// The model's figure; `None` where it has too few samples.
     pub modelled: Option<f64>,
-    /// By how many percent the model's is above it.
+    /// Error of the model in percent, positive where its figure is higher.
     pub error_percent: Option<f64>,
-    /// Whether that is within the target or the bound; `None` where there is no target or no figure.
+    /// Whether the model is within the target or the bound; `None` without a target or a figure.
     pub within: Option<bool>,
 }
 
 /// Why a table could not be reproduced.
 #[derive(Debug, thiserror::Error)]
 pub enum ConformanceError {
-    /// The table of published figures, which is part of the program.
+    /// The table of published figures, which is part of the program, cannot be read.
     #[error("table of published figures: {0}")]
     Table(String),
-    /// A drive of the table.
+    /// The drive of a test cannot be built.
     #[error("{test}: {source}")]
     Drive {
-        /// Which test.
+        /// The test's drive and name.
         test: String,
-        /// Why.
+        /// Cause.
         source: PresetError,
     },
-    /// A host of the table.
+    /// The host profile of a test cannot be used.
     #[error("{test}: {source}")]
     Host {
-        /// Which test.
+        /// The test's drive and name.
         test: String,
-        /// Why.
+        /// Cause.
         source: crate::host::ProfileError,
     },
 }
 
-/// How to run.
+/// Effort and seed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// I/Os of 4 KiB a test; larger ones get fewer, so that all move the same bytes. A percentile needs ten samples
-    /// above it: 1,000,000 for p99.999, 100,000,000 for p99.99999.
+    /// I/Os of a test with 4 KiB; tests with larger I/Os get fewer, so that all move the same bytes. A percentile needs ten samples above
+    /// it: 1,000,000 I/Os for p99.999, 100,000,000 for p99.99999.
     pub ios: u64,
     /// Seed of drives, hosts and addresses.
     pub seed: u64,
@@ -233,7 +233,7 @@ impl Default for Options {
 /// All published tests.
 ///
 /// # Errors
-/// [`ConformanceError::Table`]: a fault of the program.
+/// [`ConformanceError::Table`] where the table cannot be parsed: a fault of the program.
 pub fn published() -> Result<Vec<Test>, ConformanceError> {
     #[derive(Deserialize)]
     struct Table {
@@ -243,10 +243,10 @@ pub fn published() -> Result<Vec<Test>, ConformanceError> {
     Ok(table.test)
 }
 
-/// Runs those published tests for which `wanted` says so, on the models as they come.
+/// Runs the published tests that `wanted` selects, on the models of their presets.
 ///
 /// # Errors
-/// [`ConformanceError`]: faults of the tables that the program brings along.
+/// [`ConformanceError`] where a table, preset or profile of the program is faulty.
 pub fn run(options: Options, mut wanted: impl FnMut(&Test) -> bool) -> Result<Vec<Row>, ConformanceError> {
     let mut rows = Vec::new();
     for test in published()?.iter().filter(|test| wanted(test)) {
@@ -266,7 +266,7 @@ pub fn run(options: Options, mut wanted: impl FnMut(&Test) -> bool) -> Result<Ve
 }
 
 impl Test {
-    /// Runs the test on a drive that has done nothing yet.
+    /// Runs the test on a new drive, after giving it the test's past.
     pub fn figures(&self, ssd: &mut dyn Ssd, profile: &Profile, options: Options) -> Figures {
         if let Some(Behind { filled, random_passes }) = self.past {
             ssd.age(Past { filled, random_passes });
@@ -275,7 +275,7 @@ impl Test {
         closed_loop(ssd, profile, &self.workload, options.seed, (options.ios / blocks).max(1))
     }
 
-    /// The published figures beside these.
+    /// The published figures beside the model's `figures`.
     #[must_use]
     pub fn rows(&self, figures: &Figures) -> Vec<Row> {
         let kinds =
@@ -293,7 +293,7 @@ impl Test {
 }
 
 impl Row {
-    /// A published number, with what it says, beside the model's. `place` is source, test, drive and host.
+    /// A published number and its relation beside the model's figure. `place` is source, test, drive and host.
     pub(super) fn new(
         place: (&str, &str, &str, &str),
         used: Use,

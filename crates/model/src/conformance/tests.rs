@@ -27,7 +27,7 @@ fn the_table_names_drives_and_hosts_that_exist_and_is_half_held_out() {
 
 #[test]
 fn iops_and_means_of_the_p4800x_are_near_the_published_ones() {
-    // Few samples, so that this is quick; the tails are for the command.
+    // Few samples keep this quick; the command measures the tails.
     let options = Options { ios: 60_000, seed: 3 };
     let rows = run(options, |test| test.drive == "p4800x").unwrap();
     let mut judged = 0;
@@ -42,7 +42,7 @@ fn iops_and_means_of_the_p4800x_are_near_the_published_ones() {
     assert!(judged > 40, "{judged}");
 }
 
-/// Rows that the frozen model misses: kept here so that they cannot become worse unseen, and none is added silently.
+/// Rows that the frozen model misses. The list keeps them from growing worse and new ones from going unnoticed.
 const KNOWN_MISSES: [(&str, Measure); 0] = [];
 
 #[test]
@@ -80,7 +80,7 @@ fn processor_time_is_a_limit_when_one_thread_does_all() {
     let host = Profile::named("linux-anandtech").unwrap();
     let one = closed_loop(drive("p4800x").as_mut(), &host, &random(1, 16, 100), 5, 40_000).iops;
     let four = closed_loop(drive("p4800x").as_mut(), &host, &random(4, 4, 100), 5, 40_000).iops;
-    // 600 + 700 + 400 + the time between: about 3 us an I/O on one core.
+    // 600 + 700 + 400 ns + the time between I/Os: about 3 us an I/O on one core.
     assert!(one < 360_000.0 && four > 1.5 * one, "{one} {four}");
 }
 

@@ -1,59 +1,58 @@
-//! Profiles of hosts, and the ones that the model brings along.
+//! Host profiles, and those that come with the model.
 
 use forebay_block::mistakes::nearest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a host costs. Read from TOML; unknown keys are refused.
+/// Costs of a host. Read from TOML; unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Whose machine it is and which of its published figures the numbers were taken from.
+    /// The source's machine, and the published figures from which the numbers come.
     pub about: String,
-    /// Processor time from the application's call to the doorbell of the drive, in nanoseconds.
+    /// Processor time from the application's call to the drive's doorbell, in nanoseconds.
     pub submit_ns: u64,
-    /// Processor time from the moment the thread runs again to the application's having the result, in nanoseconds.
+    /// Processor time from the moment the thread runs again until the application has the result, in nanoseconds.
     pub complete_ns: u64,
-    /// Processor time for each I/O that the source's latency leaves out, in nanoseconds: the load generator's own book
-    /// keeping, and what of the submission lies before its clock starts (fio's completion latency begins when the system
-    /// call that submits returns).
+    /// Processor time per I/O that the source's latency leaves out, in nanoseconds: the load generator's bookkeeping, and the part of the
+    /// submission before its clock starts (fio's completion latency begins when the submitting system call returns).
     pub between_ns: u64,
-    /// How the thread learns of the end of an I/O.
+    /// How the thread notices a completion.
     pub wait: Wait,
-    /// What takes the core away from the thread; at most 8.
+    /// Causes that take the core away from the thread; at most 8.
     #[serde(default, rename = "stall")]
     pub stalls: Vec<Stall>,
 }
 
-/// How a thread learns of the end of an I/O.
+/// How a thread notices a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Wait {
-    /// The drive interrupts.
+    /// By an interrupt of the drive.
     Interrupt {
-        /// Delivery and handler, on the thread's core, in nanoseconds.
+        /// Delivery and handler on the thread's core, in nanoseconds.
         handler_ns: u64,
         /// Wake-up and context switch, only where the thread sleeps, in nanoseconds.
         wake_ns: u64,
     },
-    /// The thread looks again and again.
+    /// By polling.
     Poll {
-        /// Time between two looks, in nanoseconds.
+        /// Time between two polls, in nanoseconds.
         every_ns: u64,
     },
 }
 
-/// Something else that runs on the thread's core now and then.
+/// Other work that runs on the thread's core from time to time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stall {
-    /// What it is.
+    /// Description of the cause.
     pub cause: String,
-    /// Mean time from the end of one to the begin of the next, in nanoseconds; at least 1000.
+    /// Mean time from the end of one stall to the start of the next, in nanoseconds; at least 1000.
     pub every_ns: u64,
-    /// How long it has the core, in nanoseconds.
+    /// How long a stall holds the core, in nanoseconds.
     pub cost_ns: u64,
-    /// Whether it comes at equal intervals, as a timer does, or at random ones, from none to twice the mean.
+    /// Regular intervals, as of a timer, or random ones between 0 and twice the mean.
     #[serde(default)]
     pub regular: bool,
 }
@@ -61,12 +60,12 @@ pub struct Stall {
 /// Why a profile cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// There is none of this name.
+    /// No profile has this name.
     #[error("there is no host profile {name:?}{}", near.map_or_else(|| format!(": there are {}", NAMES.join(", ")), |near| format!("; did you mean {near:?}?")))]
     Unknown {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
-        /// The nearest name there is, where one is near.
+        /// The nearest known name, where one is similar.
         near: Option<&'static str>,
     },
     /// Text that is not a profile.
@@ -77,16 +76,16 @@ pub enum ProfileError {
     Range {
         /// Key in the TOML.
         key: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
-        /// Least allowed.
+        /// Least allowed value.
         least: u64,
-        /// Most allowed.
+        /// Greatest allowed value.
         most: u64,
     },
 }
 
-/// The profiles' texts: each a TOML file with one table for a profile.
+/// Texts of the profiles: TOML files with one table per profile.
 pub(super) const TEXTS: [&str; 4] = [
     include_str!("../../profiles/windows.toml"),
     include_str!("../../profiles/linux.toml"),
@@ -94,7 +93,7 @@ pub(super) const TEXTS: [&str; 4] = [
     include_str!("../../profiles/plain.toml"),
 ];
 
-/// Names of the profiles, in the order in which lists show them.
+/// Names of the profiles, in display order.
 pub const NAMES: [&str; 18] = [
     "none",
     "windows-inbox",
@@ -116,17 +115,17 @@ pub const NAMES: [&str; 18] = [
     "ladder-3.0ghz-polled",
 ];
 
-/// Names of all profiles with what each is.
+/// Names of all profiles, each with its description.
 #[must_use]
 pub fn names() -> Vec<(&'static str, String)> {
     NAMES.iter().map(|&name| (name, Profile::named(name).map(|profile| profile.about).unwrap_or_default())).collect()
 }
 
 impl Profile {
-    /// A profile of [`NAMES`].
+    /// Returns a profile of [`NAMES`].
     ///
     /// # Errors
-    /// [`ProfileError::Unknown`], with the nearest name.
+    /// [`ProfileError::Unknown`] with the nearest name.
     pub fn named(name: &str) -> Result<Self, ProfileError> {
         for text in TEXTS {
             if let Some(profile) = Self::tables(text)?.remove(name) {
@@ -136,7 +135,7 @@ impl Profile {
         Err(ProfileError::Unknown { name: name.to_owned(), near: nearest(name, NAMES) })
     }
 
-    /// A profile from TOML text of its own.
+    /// Parses a profile from a TOML text.
     ///
     /// # Errors
     /// [`ProfileError::Syntax`] and [`ProfileError::Range`].
@@ -156,7 +155,7 @@ impl Profile {
     }
 
     fn check(&self) -> Result<(), ProfileError> {
-        /// A second: more than any host takes for a step.
+        /// A second: more than any step takes on a host.
         const LONGEST_NS: u64 = 1_000_000_000;
         let range = |key, value, least, most| {
             if (least..=most).contains(&value) { Ok(()) } else { Err(ProfileError::Range { key, value, least, most }) }
@@ -173,7 +172,7 @@ impl Profile {
         }
         range("number of stalls", self.stalls.len() as u64, 0, 8)?;
         for stall in &self.stalls {
-            // A cause that comes more often than every microsecond would be the work itself.
+            // A cause that came more often than every microsecond would be the thread's work itself.
             range("stall.every_ns", stall.every_ns, 1000, 1 << 50)?;
             range("stall.cost_ns", stall.cost_ns, 0, LONGEST_NS)?;
         }

@@ -18,7 +18,7 @@ fn one_io_at_a_time_costs_the_sum_of_the_steps() {
     let mut thread = Thread::new(&profile(INTERRUPT, &[]), 1);
     assert_eq!(thread.submit(1000), 1600);
     assert_eq!(thread.sees(10_000), 10_000 + 700 + 1000 + 400);
-    // What the latency leaves out still takes the thread's time.
+    // The work that the latency leaves out still takes the thread's time.
     assert_eq!(thread.now_ns(), 12_400);
     assert_eq!(thread.submit(12_100), 13_000);
 }
@@ -30,7 +30,7 @@ fn a_thread_at_work_is_not_woken_and_does_one_thing_at_a_time() {
     thread.submit(0);
     assert_eq!(thread.now_ns(), 1200);
     assert_eq!(thread.sees(10_000), 12_100);
-    // It ended while the thread was still busy with the first: no wake-up, but its turn comes at 12,400 only.
+    // The I/O ended while the thread was busy with the first one: no wake-up, but it is handled only from 12,400 on.
     assert_eq!(thread.sees(10_050), 12_400 + 700 + 400);
 }
 
@@ -56,9 +56,9 @@ fn stalls_take_the_core_away_in_time_and_not_per_io() {
         assert!(seen_ns - done_ns <= 400 + 5000);
         late += u64::from(seen_ns - done_ns > 400);
     }
-    // The core is away for 5 of 105 us, and 400 ns of work meet the begin of that besides: 5.1 % of 10,000.
+    // Stalls hold the core for 5 of 105 us, and 400 ns of work can also meet their start: 5.1 % of 10,000.
     assert!((470..=560).contains(&late), "{late}");
-    // A long idle time does not add up to one long stall.
+    // A long idle time does not accumulate into one long stall.
     let seen_ns = thread.sees(1 << 40);
     assert!(seen_ns - (1 << 40) <= 5400);
 }
@@ -103,7 +103,7 @@ fn nonsense_is_refused() {
 
 #[test]
 fn the_hosts_cost_alone_makes_the_published_spread() {
-    // 7.57, 8.9 and at most 12 us on one drive: 6.5 us in it, the rest in three hosts.
+    // 7.57, 8.9 and at most 12 us on one drive: 6.5 us in the drive, the rest in three hosts.
     let mean = |name: &str| {
         let mut thread = Thread::new(&Profile::named(name).unwrap(), 1);
         let mut sum_ns = 0;

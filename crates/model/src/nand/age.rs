@@ -1,4 +1,4 @@
-//! A past without time: the map and the blocks are filled as they would be, and nothing is simulated.
+//! A past that takes no time: fills the map and the blocks as writes would, without simulating commands.
 
 use super::Nand;
 use super::ftl::{Ftl, Purpose};
@@ -17,7 +17,7 @@ struct Aging<'a> {
     ftl: &'a mut Ftl,
     host: Vec<Filling>,
     collect: Vec<Filling>,
-    /// Erased blocks that collection keeps.
+    /// Erased blocks that collection maintains.
     keep: u32,
     turn: u32,
 }
@@ -49,7 +49,7 @@ impl Aging<'_> {
     }
 
     fn write(&mut self, unit: u32) {
-        // Groups take rows in turn; one that is full of valid data is passed over.
+        // Groups take rows in turn; a group without an erased block for the write is skipped.
         for _ in 0..self.ftl.shape.groups {
             let group = self.turn;
             let placed = self.place(group, unit, Purpose::Stream(0));
@@ -63,7 +63,7 @@ impl Aging<'_> {
         }
     }
 
-    /// Empties one block of a group; false where that gains nothing.
+    /// Garbage-collects one block of a group; false where there is none to collect.
     fn collect(&mut self, group: u32) -> bool {
         let Some(block) = self.ftl.take_victim(group, false) else { return false };
         let base = block * self.ftl.shape.block_units;
@@ -80,7 +80,7 @@ impl Aging<'_> {
         true
     }
 
-    /// Completes rows that are filled in part.
+    /// Completes partly filled rows.
     fn complete(&mut self) {
         for open in self.host.iter_mut().chain(&mut self.collect) {
             if open.base == NONE {
@@ -99,7 +99,7 @@ impl Nand {
     pub(super) fn live_through(&mut self, past: Past) {
         let counters = self.counters;
         let erases = self.erases().wrapping_sub(self.erases_before);
-        // Nothing may be in flight, by the contract: a new drive takes the place of this one.
+        // Nothing may be in flight, by the contract of [`Ssd::age`]: a new drive replaces this one.
         let Ok(mut fresh) = Self::new(self.config.clone()) else { return };
         let units = (f64::from(self.shape.logical_units) * past.filled.clamp(0.0, 1.0)) as u32;
         let random = (f64::from(units) * past.random_passes.clamp(0.0, 1000.0)) as u64;
@@ -120,7 +120,7 @@ impl Nand {
             let unit = draw.below(u64::from(units)) as u32;
             aging.write(unit);
         }
-        // The last rows may have taken the block that would let the host write: nobody would collect for it then.
+        // The last rows may have taken a group below what collection maintains, and no later host write would trigger collection for it.
         for group in 0..groups {
             while aging.ftl.free_blocks(group) <= aging.keep && aging.collect(group) {}
         }
@@ -130,7 +130,7 @@ impl Nand {
         for group in 0..groups {
             fresh.refresh(group);
         }
-        // Erases that were counted before stay counted, against a drive that has none: the difference wraps around.
+        // The erase counter must continue although the new drive counts from 0: the wrapping difference carries the old count over.
         fresh.erases_before = 0u64.wrapping_sub(erases);
         *self = fresh;
     }

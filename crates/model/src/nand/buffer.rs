@@ -7,18 +7,18 @@ use super::shape::NONE;
 enum State {
     Free,
     Waiting,
-    /// Handed to a program, or on the media and kept until its whole stripe is.
+    /// Part of a program in flight, or on the media and kept until its stripe is complete.
     Leaving,
 }
 
-/// Rows that are on the media together or not at all: their slots are kept until the last of them is programmed, as
-/// the data of a failed program are made anew from the others.
+/// Rows that become durable together. Their slots are kept until the last row is programmed, because a failed program is repaired from the
+/// other rows.
 #[derive(Clone, Copy, Default)]
 struct Stripe {
-    /// Rows handed to programs, and how many of these are in flight.
+    /// Rows that went to programs, and how many of these programs are in flight.
     given: u32,
     flying: u32,
-    /// The chain of slots whose rows are on the media.
+    /// Chain of the slots whose rows are on the media.
     kept: u32,
 }
 
@@ -26,15 +26,15 @@ struct Stripe {
 struct Slot {
     logical: u32,
     next: u32,
-    /// The slot before in the waiting list; of the head of a row on its way the stripe.
+    /// Previous slot of the waiting list; in the head of a row in flight, the stripe.
     previous: u32,
-    /// Flushes that had come before it was filled.
+    /// Number of flushes that had arrived before the slot was filled.
     epoch: u32,
     stream: u8,
     state: State,
 }
 
-/// Slots of one unit each, in a waiting list for each stream.
+/// Slots of one unit each, with a waiting list for each stream.
 pub(super) struct WriteBuffer {
     slots: Vec<Slot>,
     free: u32,
@@ -44,10 +44,10 @@ pub(super) struct WriteBuffer {
     waiting: Vec<u32>,
     stripes: Vec<Stripe>,
     free_stripes: Vec<u32>,
-    /// The stripe that rows are added to, and how many make it whole.
+    /// The stripe that new rows join, and the number of rows of a complete stripe.
     open: u32,
     stripe_rows: u32,
-    /// Slots whose units are on the media and that are kept for their stripes.
+    /// Slots whose units are on the media and that wait for their stripes.
     kept: u32,
 }
 
@@ -79,17 +79,17 @@ impl WriteBuffer {
         }
     }
 
-    /// Units that are buffered.
+    /// Units in the buffer.
     pub(super) fn used(&self) -> u32 {
         self.slots.len() as u32 - self.free_count
     }
 
-    /// Units that the media do not have.
+    /// Units in the buffer that are not on the media.
     pub(super) fn unwritten(&self) -> u32 {
         self.used() - self.kept
     }
 
-    /// Units of a stream that wait for a row.
+    /// Units of a stream that are waiting for a row.
     pub(super) fn waiting(&self, stream: u32) -> u32 {
         self.waiting[stream as usize]
     }
@@ -99,7 +99,7 @@ impl WriteBuffer {
         self.slots[slot as usize].state == State::Waiting
     }
 
-    /// Fills a slot; none where the buffer is full.
+    /// Fills a slot and returns it; none where the buffer is full.
     pub(super) fn fill(&mut self, logical: u32, stream: u32, epoch: u32) -> Option<u32> {
         let at = self.free;
         if at == NONE {
@@ -120,7 +120,7 @@ impl WriteBuffer {
         Some(at)
     }
 
-    /// Takes up to `units` off a stream's list, the oldest first, as a row of the open stripe; they stay chained. The head
+    /// Takes up to `units` slots from a stream's list, oldest first, as a row of the open stripe. The slots stay chained; returns the head
     /// of the chain.
     pub(super) fn take(&mut self, stream: u32, units: u32) -> u32 {
         let head = self.head[stream as usize];
@@ -150,7 +150,7 @@ impl WriteBuffer {
         head
     }
 
-    /// A row goes into the open stripe: which one it is.
+    /// Adds a row to the open stripe and returns that stripe.
     fn join_stripe(&mut self) -> u32 {
         if self.open == NONE {
             self.open = self.free_stripes.pop().unwrap_or_else(|| {
@@ -169,8 +169,8 @@ impl WriteBuffer {
         at
     }
 
-    /// A row of `units` is on the media, from its first slot `head` to its `last`. Frees the slots of its stripe where that is
-    /// whole. True where slots were freed.
+    /// The row of `units` slots from `head` to `last` is on the media. Frees all slots of its stripe where the stripe is now complete; true
+    /// where slots were freed.
     pub(super) fn programmed(&mut self, head: u32, last: u32, units: u32) -> bool {
         let at = self.slots[head as usize].previous;
         let stripe = &mut self.stripes[at as usize];
@@ -185,8 +185,8 @@ impl WriteBuffer {
         true
     }
 
-    /// Frees what the open stripe keeps although more rows could join it: what waits for room would else wait for what
-    /// cannot come. False where nothing is kept, or rows of it are in flight.
+    /// Frees the slots that the open stripe keeps, before it is complete: writes that wait for room would else wait for rows that cannot
+    /// come without room. False without an open stripe, or while rows of it are in flight.
     pub(super) fn close_early(&mut self) -> bool {
         let at = self.open;
         if at == NONE || self.stripes[at as usize].flying > 0 {
@@ -208,13 +208,13 @@ impl WriteBuffer {
         self.free_stripes.push(at);
     }
 
-    /// The slot after one in its chain, and the epoch in which it was filled.
+    /// The next slot in the chain, and the epoch in which this slot was filled.
     pub(super) fn chained(&self, slot: u32) -> (u32, u32) {
         let Slot { next, epoch, .. } = self.slots[slot as usize];
         (next, epoch)
     }
 
-    /// Takes a waiting slot out of its list and frees it: the host has deallocated the unit. Its epoch.
+    /// The host deallocated the unit of a waiting slot: unlinks and frees the slot. Returns its epoch.
     pub(super) fn drop_waiting(&mut self, slot: u32) -> u32 {
         let Slot { next, previous, stream, .. } = self.slots[slot as usize];
         if previous == NONE {
@@ -231,7 +231,7 @@ impl WriteBuffer {
         self.release(slot).1
     }
 
-    /// Frees a slot: the next of its chain and its epoch.
+    /// Frees a slot. Returns the next slot of its chain and its epoch.
     fn release(&mut self, slot: u32) -> (u32, u32) {
         let s = &mut self.slots[slot as usize];
         let (next, epoch) = (s.next, s.epoch);
@@ -293,7 +293,7 @@ mod tests {
         assert!(buffer.close_early());
         assert_eq!(buffer.used(), 0);
         assert!(!buffer.close_early());
-        // Where the buffer is full, a stripe with nothing in flight is not kept for more rows.
+        // Where the buffer is full, a stripe without programs in flight is closed early.
         for unit in 0..6 {
             buffer.fill(unit, 0, 0).unwrap();
         }

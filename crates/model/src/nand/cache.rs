@@ -1,11 +1,11 @@
-//! What else the controller keeps in DRAM: data read ahead, and the pieces of the map that were used last.
+//! Other contents of the controller's DRAM: data read ahead, and the recently used pieces of the map.
 
 use super::config::{ReadAhead, UNIT_BYTES};
 use super::shape::NONE;
 
-/// Sequential streams that are followed at once.
+/// Sequential streams that are tracked at once.
 const FOLLOWED: usize = 16;
-/// Entries of the map in one 4 KiB piece of 32-bit entries.
+/// Map entries of 32 bits in a piece of 4 KiB.
 pub(super) const PIECE_ENTRIES: u32 = 1024;
 
 #[derive(Clone, Copy)]
@@ -28,12 +28,12 @@ struct Waiter {
     next: u32,
 }
 
-/// What read-ahead knows of a unit.
+/// Read-ahead state of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
     /// Not read ahead.
     Absent,
-    /// On its way.
+    /// Being read.
     Coming,
     /// In DRAM.
     Ready,
@@ -70,7 +70,7 @@ impl Prefetched {
         &mut self.lines[at]
     }
 
-    /// A read of `first..end` came: what to read ahead, where it is part of a sequence.
+    /// Tracks a read of `first..end`. Returns the range to read ahead where the read continues a sequence.
     pub(super) fn follow(&mut self, first: u32, end: u32, units: u32) -> Option<(u32, u32)> {
         let (after, depth) = (self.after, self.depth);
         let Some(f) = self.followed.iter_mut().find(|f| f.next == first) else {
@@ -86,7 +86,7 @@ impl Prefetched {
         }
         let from = f.ahead.max(end);
         let to = end.saturating_add(depth).min(units);
-        // In steps of half the depth, so that whole rows are read.
+        // Read-ahead goes in steps of half the depth, so that it reads whole rows.
         if from >= to || (to - from < depth / 2 && to < units) {
             return None;
         }
@@ -94,7 +94,7 @@ impl Prefetched {
         Some((from, to))
     }
 
-    /// What is known of a unit.
+    /// Looks up the read-ahead state of a unit.
     pub(super) fn look(&mut self, logical: u32) -> Ahead {
         let line = self.line(logical);
         match (line.logical == logical, line.pending) {
@@ -104,7 +104,7 @@ impl Prefetched {
         }
     }
 
-    /// A unit is being read ahead from now on. False where its line is in use.
+    /// Marks a unit as being read ahead. False where its line is in use.
     pub(super) fn begin(&mut self, logical: u32) -> bool {
         let line = self.line(logical);
         if line.pending || line.logical == logical {
@@ -114,7 +114,7 @@ impl Prefetched {
         true
     }
 
-    /// A command waits for a unit that is coming.
+    /// Adds a command to those that wait for a unit being read ahead.
     pub(super) fn wait(&mut self, logical: u32, command: u32) {
         let next = self.line(logical).waiters;
         let waiter = Waiter { command, next };
@@ -130,14 +130,14 @@ impl Prefetched {
         self.line(logical).waiters = at;
     }
 
-    /// A unit has come: the first of those that wait for it.
+    /// A unit has arrived in DRAM. Returns the first waiter for it.
     pub(super) fn arrived(&mut self, logical: u32) -> u32 {
         let line = self.line(logical);
         line.pending = false;
         std::mem::replace(&mut line.waiters, NONE)
     }
 
-    /// One waiter, which is given back: its command and the next one.
+    /// Releases a waiter. Returns its command and the next waiter.
     pub(super) fn waiter(&mut self, at: u32) -> (u32, u32) {
         let Waiter { command, next } = self.waiters[at as usize];
         self.waiters[at as usize].next = self.free;
@@ -145,7 +145,7 @@ impl Prefetched {
         (command, next)
     }
 
-    /// A unit was written or deallocated.
+    /// A unit was written or deallocated: its data read ahead is stale.
     pub(super) fn forget(&mut self, logical: u32) {
         let line = self.line(logical);
         if line.logical == logical && !line.pending {
@@ -154,9 +154,9 @@ impl Prefetched {
     }
 }
 
-/// Pieces of the map in DRAM, replaced by the clock algorithm.
+/// Pieces of the map in DRAM, evicted by the clock algorithm.
 pub(super) struct MapCache {
-    /// Frame of each piece, or none.
+    /// Frame of each piece; [`NONE`] where it is not in DRAM.
     frame: Vec<u32>,
     frames: Vec<(u32, bool)>,
     hand: usize,
@@ -169,14 +169,14 @@ impl MapCache {
         Self { frame: vec![NONE; pieces], frames: vec![(NONE, false); frames], hand: 0 }
     }
 
-    /// Uses a piece. False where it had to be brought in: that costs a read of the flash.
+    /// Uses a piece of the map. False where it was not in DRAM: the miss costs a flash read.
     pub(super) fn touch(&mut self, piece: u32) -> bool {
         let at = self.frame[piece as usize];
         if at != NONE {
             self.frames[at as usize].1 = true;
             return true;
         }
-        // Two rounds at most: the first takes all marks.
+        // Two rounds at most: the first round clears all marks.
         while self.frames[self.hand].1 {
             self.frames[self.hand].1 = false;
             self.hand = (self.hand + 1) % self.frames.len();

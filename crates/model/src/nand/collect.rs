@@ -1,4 +1,4 @@
-//! Garbage collection and folding: which rows are read and where they go, paced by what the host writes.
+//! Garbage collection and folding: which rows are read and where their units go, paced by the host's writes.
 
 use super::Nand;
 use super::collector::{Collector, Move};
@@ -8,8 +8,8 @@ use super::ftl::Purpose;
 use super::shape::NONE;
 
 impl Nand {
-    /// The host has written a row into a group: collection owes as many units as a victim's share says, more of them
-    /// the fewer erased blocks there are.
+    /// The host has written a row into a group. Collection then owes units in proportion to the victim's valid share, and more with fewer
+    /// erased blocks.
     pub(super) fn owe(&mut self, group: u32) {
         let c = &mut self.collectors[group as usize];
         if !self.ftl.is_short(group) {
@@ -21,15 +21,15 @@ impl Nand {
         c.debt += share / ((all - used).max(1) * 256);
     }
 
-    /// Whether a group should begin to fold a block of its single-level cache beside the host's commands: once begun it
-    /// goes on to the end of the block, as fast as the die can.
+    /// Whether a group should begin to fold a block of its single-level cache while the host has commands. Once begun, the fold runs to the
+    /// end of the block as fast as the die can.
     fn fold_due(&self, group: u32) -> bool {
         self.config.slc.is_some_and(|slc| {
             self.folding < slc.fold_groups && slc.fold_above_blocks.is_some_and(|most| self.ftl.foldable(group) > most)
         })
     }
 
-    /// Whether collection of a group should read on.
+    /// Whether collection of a group should read another row.
     fn should_collect(&self, group: u32) -> bool {
         let c = &self.collectors[group as usize];
         if self.idle && (c.victim != NONE || self.ftl.can_fold(group)) {
@@ -44,7 +44,7 @@ impl Nand {
         self.ftl.is_short(group) && (c.debt >= 0 || self.idle || self.ftl.is_starved(group))
     }
 
-    /// Goes on with the collection of a group as far as it can now.
+    /// Continues the collection of a group as far as possible now.
     pub(super) fn collect(&mut self, group: u32, now_ns: u64) {
         let rows_max = 2 * self.shape.wide;
         let gather_max = (rows_max + 1) * self.shape.row_units;
@@ -66,10 +66,10 @@ impl Nand {
                 self.read_on(group, now_ns);
                 continue;
             }
-            // Every second victim at most is one for its wear: it gains no space.
+            // At most every second victim is chosen for its wear, because moving it gains no space.
             let unworn = if c.levels { None } else { self.ftl.take_unworn(group) };
             if let Some(block) = unworn {
-                // The pace of the host stays that of the collection: `victim_units` is not this one's.
+                // `victim_units` stays that of the last victim chosen for space, so that the pace of collection does not change.
                 let c = &mut self.collectors[group as usize];
                 (c.victim, c.row, c.levels) = (block, 0, true);
                 continue;
@@ -86,7 +86,7 @@ impl Nand {
             c.victim_units = units;
             c.levels = false;
         }
-        // Nothing more will come soon: what is gathered goes out in a row that is not full, for its blocks to be erased.
+        // No more units will be gathered soon: a partly filled row is written, so that the victim blocks can be erased.
         let c = self.collectors[group as usize];
         let last = c.gathered > 0 && c.reading == 0 && c.rows == 0;
         if last && (self.idle || self.ftl.is_starved(group)) {
@@ -94,7 +94,7 @@ impl Nand {
         }
     }
 
-    /// Reads the next row of the victim, or is done with it.
+    /// Reads the next row of the victim, or ends the victim.
     fn read_on(&mut self, group: u32, now_ns: u64) {
         let Collector { victim, mut row, .. } = self.collectors[group as usize];
         let rows = if self.ftl.valid_of(victim) == 0 { 0 } else { self.ftl.rows_of(victim) };
@@ -127,7 +127,7 @@ impl Nand {
             let c = &mut self.collectors[group as usize];
             c.row = row;
             c.reading += units;
-            // Being far ahead out of need is no reason to stop for long afterwards.
+            // Collection that ran far ahead because blocks were short must not pause for long afterwards: the credit is limited.
             c.debt = (c.debt - i64::from(units)).max(-i64::from(8 * self.shape.row_units));
             self.flash.submit(op, now_ns, &mut self.events);
             return;
@@ -151,7 +151,7 @@ impl Nand {
         }
     }
 
-    /// Hands a row of gathered units to a die; false where there is no erased block for it.
+    /// Sends a row of gathered units to a die; false where there is no erased block for it.
     fn write_gathered(&mut self, group: u32, now_ns: u64) -> bool {
         let level =
             if self.collectors[group as usize].levels { self.ftl.take_row(group, Purpose::Level) } else { None };
@@ -185,7 +185,7 @@ impl Nand {
         true
     }
 
-    /// A unit of a victim needs no place there any more.
+    /// A unit of a victim was moved or became invalid.
     fn moved(&mut self, from: u32, now_ns: u64) {
         let block = from / self.shape.block_units;
         let group = block / self.shape.group_blocks;
@@ -211,7 +211,7 @@ impl Nand {
                 c.tail = at;
                 c.gathered += 1;
             } else {
-                // Overwritten while it was read.
+                // The host overwrote the unit while it was read.
                 self.moves.release(at);
                 self.moved(from, now_ns);
             }

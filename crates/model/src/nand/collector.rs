@@ -1,27 +1,27 @@
-//! How far garbage collection of each group has come, and the units that it holds.
+//! Progress of garbage collection in each group, and the units in transit.
 
 use super::shape::NONE;
 
 /// Collection of one group.
 #[derive(Clone, Copy)]
 pub(super) struct Collector {
-    /// The block that is being emptied, its next row, and the valid units it had.
+    /// The victim block, its next row to read, and the number of its valid units at the start.
     pub victim: u32,
     pub row: u32,
     pub victim_units: u32,
-    /// Units that collection owes for what the host wrote; below 0 it is ahead.
+    /// Units that collection owes for the host's writes; negative where collection is ahead.
     pub debt: i64,
-    /// Units read and not yet handed to a program.
+    /// Units that were read and are not yet in a program.
     pub head: u32,
     pub tail: u32,
     pub gathered: u32,
     pub reading: u32,
     pub rows: u32,
-    /// Rows of the host on their way.
+    /// Host rows in flight.
     pub host_rows: u32,
-    /// Whether the victim, or the last one, was chosen for its wear.
+    /// Whether the current victim, or the last one, was chosen for its wear.
     pub levels: bool,
-    /// Whether the victim is folded beside the host's commands.
+    /// Whether the victim is folded while the host has commands.
     pub folds: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Move {
     pub next: u32,
 }
 
-/// Units on their way from a victim to another block.
+/// Units in transit from a victim to another block.
 pub(super) struct Moves {
     pub list: Vec<Move>,
     pub free: u32,

@@ -1,34 +1,34 @@
-//! What is remembered of a command of the host while it is in the drive.
+//! State of a host command inside the drive.
 
 use crate::ssd::{Command, Op};
 
-/// How far a command has come.
+/// Stage of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Pieces of the map are looked up.
+    /// Looking up pieces of the map.
     Map,
-    /// Units that are written in part are read.
+    /// Reading units that the command writes only in part.
     Edges,
-    /// Data move.
+    /// Moving data.
     Data,
 }
 
-/// A command that was submitted and has not ended.
+/// A submitted command that has not ended.
 #[derive(Clone, Copy)]
 pub(super) struct Active {
     pub command: Command,
     pub stage: Stage,
-    /// The next unit to be dealt with, and the end.
+    /// The next unit to process, and the end of the command's units.
     pub cursor: u32,
     pub end: u32,
-    /// Flash reads and other things that are waited for.
+    /// Number of flash reads and other steps that the command waits for.
     pub parts: u32,
-    /// When the last byte so far is at the host.
+    /// When the last byte so far has reached the host.
     pub ready_ns: u64,
     pub next: u32,
 }
 
-/// A flush that waits until what came before it is on the media.
+/// A flush that waits until the writes before it are on the media.
 #[derive(Clone, Copy)]
 pub(super) struct Flush {
     pub command: u32,

@@ -1,4 +1,4 @@
-//! Commands of the host on their way through the drive.
+//! Host commands on their way through the drive.
 
 use super::Nand;
 use super::cache::{Ahead, PIECE_ENTRIES};
@@ -9,15 +9,15 @@ use super::flash::{Op as FlashOp, OpKind, transfer_ns};
 use super::shape::{BUFFERED, NONE};
 use crate::ssd::{Command, Done, Op};
 
-/// Flash reads of one command in flight at once.
+/// Maximum number of flash reads in flight for one command.
 const WINDOW: u32 = 64;
 
 impl Nand {
-    /// A place for a command.
+    /// Allocates a slot for a command.
     pub(super) fn new_command(&mut self, command: Command) -> u32 {
         let first = (command.offset_bytes / UNIT_BYTES).min(u64::from(self.shape.logical_units)) as u32;
         let last = (command.offset_bytes + u64::from(command.len_bytes)).div_ceil(UNIT_BYTES);
-        // The host keeps within the capacity; what would not is cut off here rather than read from elsewhere.
+        // The host must stay within the capacity; units beyond the end are cut off instead of wrapping to others.
         let end = last.min(u64::from(self.shape.logical_units)) as u32;
         let active = Active { command, stage: Stage::Map, cursor: first, end, parts: 0, ready_ns: 0, next: NONE };
         if self.free_command == NONE {
@@ -31,7 +31,7 @@ impl Nand {
         }
     }
 
-    /// A command is at the doorbell.
+    /// A command arrives at the doorbell.
     pub(super) fn arrive(&mut self, id: u32, now_ns: u64) {
         self.idle = false;
         if self.inside >= self.config.controller.commands_max {
@@ -68,7 +68,7 @@ impl Nand {
         self.events.push(at_ns, Event::Started(id));
     }
 
-    /// Does what a command can do now.
+    /// Advances a command as far as possible.
     pub(super) fn proceed(&mut self, id: u32, now_ns: u64) {
         if self.commands[id as usize].stage == Stage::Map {
             self.commands[id as usize].stage = Stage::Edges;
@@ -102,7 +102,7 @@ impl Nand {
         }
     }
 
-    /// True where the command has to wait for pieces of the map.
+    /// Looks up the command's pieces of the map. True where the command has to wait for a piece.
     fn look_up_map(&mut self, id: u32, now_ns: u64) -> bool {
         let Active { cursor, end, command, .. } = self.commands[id as usize];
         if cursor >= end || !has_data(command.op) {
@@ -112,7 +112,7 @@ impl Nand {
         for piece in cursor / PIECE_ENTRIES..=(end - 1) / PIECE_ENTRIES {
             let Some(cache) = &mut self.map_cache else { return false };
             if !cache.touch(piece) {
-                // Pieces lie on the dies in turn (a multiplicative hash spreads neighbours), on pages of the first type.
+                // The pieces are spread over the dies by a multiplicative hash, on pages of the first type.
                 let die = piece.wrapping_mul(0x9e37_79b1) % self.shape.dies;
                 let mut op = FlashOp::new(OpKind::MapRead, die, self.flash.read_time_ns(0, 0, false));
                 op.owner = id;
@@ -125,7 +125,7 @@ impl Nand {
         parts > 0
     }
 
-    /// True where a unit that is written in part has to be read first.
+    /// Reads the units that the command writes only in part. True where the command has to wait for them.
     fn read_edges(&mut self, id: u32, now_ns: u64) -> bool {
         let Active { cursor, end, command, .. } = self.commands[id as usize];
         let last_byte = command.offset_bytes + u64::from(command.len_bytes);
@@ -181,12 +181,12 @@ impl Nand {
                 }
             }
             if entry & BUFFERED != 0 {
-                // In the buffer, or never written: nothing is asked of the flash.
+                // In the buffer, or never written: no flash read is needed.
                 in_dram += 1;
                 cursor += 1;
                 continue;
             }
-            // Units in one row are read together, if they follow each other in the command.
+            // Consecutive units of the command in the same row are read together.
             let row = entry / self.shape.row_units;
             let mut units = 1u16;
             while cursor + u32::from(units) < end {
@@ -210,7 +210,7 @@ impl Nand {
         }
     }
 
-    /// Units of a read go over the host link.
+    /// Sends units of a read over the host link.
     fn send(&mut self, id: u32, from_ns: u64, units: u32) {
         let active = &mut self.commands[id as usize];
         let bytes = (u64::from(units) * UNIT_BYTES).min(active.command.len_bytes.into());
@@ -264,7 +264,7 @@ impl Nand {
         }
     }
 
-    /// Units that were read ahead are in DRAM.
+    /// Units read ahead have arrived in DRAM.
     pub(super) fn prefetch_arrived(&mut self, op: FlashOp, now_ns: u64) {
         for unit in op.base..op.base + u32::from(op.units) {
             let Some(ahead) = &mut self.prefetched else { return };
@@ -279,7 +279,7 @@ impl Nand {
         }
     }
 
-    /// Puts the units of a write into the buffer, as far as there is room.
+    /// Puts the units of a write into the buffer, as far as there is room. False where units are left.
     pub(super) fn buffer_write(&mut self, id: u32, now_ns: u64) -> bool {
         let Active { command, end, mut cursor, .. } = self.commands[id as usize];
         let stream = if u32::from(command.stream) < self.config.ftl.streams { command.stream } else { 0 };
@@ -299,7 +299,7 @@ impl Nand {
 
     fn trim(&mut self, id: u32) {
         let command = self.commands[id as usize].command;
-        // Only whole units.
+        // A trim deallocates whole units only.
         let first = command.offset_bytes.div_ceil(UNIT_BYTES);
         let end =
             ((command.offset_bytes + u64::from(command.len_bytes)) / UNIT_BYTES).min(self.shape.logical_units.into());
@@ -319,12 +319,12 @@ impl Nand {
         self.dispatch(now_ns);
     }
 
-    /// A command has all that it asked for at `ready_ns`.
+    /// All data of a command is complete at `ready_ns`; its completion follows.
     pub(super) fn finish(&mut self, id: u32, ready_ns: u64) {
         self.events.push(ready_ns + self.config.controller.complete_ns, Event::Complete(id));
     }
 
-    /// The interrupt.
+    /// Raises the interrupt of a command.
     pub(super) fn complete(&mut self, id: u32, now_ns: u64, done: &mut Vec<Done>) {
         let active = &mut self.commands[id as usize];
         done.push(Done { tag: active.command.tag, at_ns: now_ns });
@@ -340,7 +340,7 @@ impl Nand {
         }
     }
 
-    /// The idle time after some command is over.
+    /// The idle time after the last command has passed.
     pub(super) fn idle_timer(&mut self, now_ns: u64) {
         self.idle_armed = false;
         if self.inside > 0 {

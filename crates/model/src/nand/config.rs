@@ -1,11 +1,11 @@
-//! What a NAND drive is made of, as a preset says it.
+//! Parameters of a NAND drive, as in a preset.
 
 use serde::Deserialize;
 
-/// Bytes of a logical unit: what one entry of the map stands for.
+/// Bytes of a logical unit, the unit of a map entry.
 pub const UNIT_BYTES: u64 = 4096;
 
-/// A drive. Every number has its unit in its name; unknown keys are refused.
+/// Parameters of a drive. Every number has its unit in its name; unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -13,7 +13,7 @@ pub struct Config {
     pub name: String,
     /// Capacity that the host sees, in bytes; a multiple of 4096.
     pub capacity_bytes: u64,
-    /// Seed of all that is drawn at random.
+    /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
     /// How the flash is laid out.
@@ -26,13 +26,13 @@ pub struct Config {
     pub buffer: Buffer,
     /// The flash translation layer.
     pub ftl: FtlConfig,
-    /// Single-level write cache; none where left out.
+    /// Single-level write cache; the drive has none where left out.
     pub slc: Option<Slc>,
-    /// Read-ahead of sequential reads; none where left out.
+    /// Read-ahead of sequential reads; the drive has none where left out.
     pub read_ahead: Option<ReadAhead>,
-    /// The drive's own periodic work; none where left out.
+    /// The drive's own periodic work; the drive has none where left out.
     pub housekeeping: Option<Housekeeping>,
-    /// What the drive may be worn by.
+    /// Rated wear; not rated where left out.
     pub endurance: Option<Endurance>,
 }
 
@@ -44,7 +44,7 @@ pub struct Geometry {
     pub channels: u32,
     /// Dies a channel, 1 to 64.
     pub dies_per_channel: u32,
-    /// Planes a die, 1 to 8; they are read and programmed together.
+    /// Planes a die, 1 to 8; all planes are read and programmed together.
     pub planes: u32,
     /// Erase blocks a plane.
     pub blocks_per_plane: u32,
@@ -52,7 +52,7 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Bytes a page, a multiple of 4096.
     pub page_bytes: u32,
-    /// Bits a cell, 1 to 5: a block in single-level mode holds that many times less.
+    /// Bits a cell, 1 to 5: a block in single-level mode holds 1/`bits_per_cell` of the data.
     pub bits_per_cell: u32,
 }
 
@@ -60,27 +60,27 @@ pub struct Geometry {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Array read time tR in ns, one for each page of the repeating pattern of page types.
+    /// Array read times tR in ns, one for each page type of the repeating pattern.
     pub read_ns: Vec<u64>,
-    /// Array program time tPROG in ns, for the same pattern.
+    /// Array program times tPROG in ns, for the same pattern.
     pub program_ns: Vec<u64>,
     /// Block erase time tBERS in ns.
     pub erase_ns: u64,
     /// Bytes a second of a channel.
     pub bus_bytes_per_s: u64,
-    /// How long a command and its address hold the channel, in ns.
+    /// How long a command with its address holds the channel, in ns.
     pub command_ns: u64,
-    /// Bytes of data in one hold of the channel when a page is loaded, a multiple of 4096.
+    /// Bytes that one hold of the channel loads into a page register, a multiple of 4096.
     pub burst_bytes: u32,
     /// Whether the next page can be loaded while the array programs.
     pub cache_program: bool,
     /// Whether the next read can begin while the page register is being read out.
     pub cache_read: bool,
-    /// Interruption of programs and erases for reads; none where left out.
+    /// Suspension of programs and erases for reads; none where left out.
     pub suspend: Option<Suspend>,
-    /// How long background work of a die may wait for reads, in ns.
+    /// How long background work of a die may wait behind reads, in ns.
     pub background_wait_max_ns: u64,
-    /// Word lines that read worse than others.
+    /// Shares of pages that take longer to read.
     #[serde(default)]
     pub weak: Vec<Weak>,
 }
@@ -89,40 +89,39 @@ fn one() -> u32 {
     1
 }
 
-/// Interruption of a program or erase for a read.
+/// Suspension of a program or erase for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
-    /// From the command until the die can read, in ns.
+    /// From the suspend command until the die can read, in ns.
     pub enter_ns: u64,
-    /// The same of an erase, in ns; 0 where it is as of a program.
+    /// The same for an erase, in ns; 0 takes `enter_ns`.
     #[serde(default)]
     pub erase_enter_ns: u64,
-    /// How long an operation must have run since it began or went on before it can be interrupted, in ns.
+    /// Least time that an operation must have run since its start or resumption before it can be suspended, in ns.
     #[serde(default)]
     pub run_least_ns: u64,
-    /// From the last read until the operation goes on, in ns.
+    /// From the end of the last read until the operation resumes, in ns.
     pub resume_ns: u64,
-    /// How long after it was asked for an operation is interrupted no more, in ns; as long as background work may wait
-    /// where left out.
+    /// An operation can no longer be suspended this long after it was queued, in ns; `background_wait_max_ns` where left out.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
-    /// How often one operation may be interrupted.
+    /// How often one operation may be suspended.
     pub times_max: u8,
-    /// Whether programs can be interrupted.
+    /// Whether programs can be suspended.
     pub program: bool,
-    /// Whether erases can be interrupted.
+    /// Whether erases can be suspended.
     pub erase: bool,
 }
 
-/// A share of the pages that needs longer to be read (retries with shifted thresholds). Which ones follows from their
-/// place, so that a page is always weak or never.
+/// A share of the pages that take longer to read (retries with shifted thresholds). The page's place decides, so that a page is weak always
+/// or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weak {
-    /// Pages in a million.
+    /// Weak pages per million.
     pub pages_ppm: u32,
-    /// What their reads take longer, in ns.
+    /// Additional read time of a weak page, in ns.
     pub extra_ns: u64,
 }
 
@@ -130,7 +129,7 @@ pub struct Weak {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
-    /// Commands inside the drive at once; further ones wait in the queues of the host.
+    /// Commands inside the drive at once; further commands wait in the host's queues.
     pub commands_max: u32,
     /// Firmware engines that work in parallel, 1 to 16.
     pub engines: u32,
@@ -144,15 +143,15 @@ pub struct Controller {
     pub fetch_ns: u64,
     /// From the last byte until the interrupt, in ns.
     pub complete_ns: u64,
-    /// What a write waits besides until it is acknowledged, in ns.
+    /// Additional time until a write is acknowledged, in ns.
     pub acknowledge_ns: u64,
-    /// Error correction of a read, in ns.
+    /// Error correction time of a read, in ns.
     pub decode_ns: u64,
-    /// Serial work on map and journal for each 4 KiB written that does not follow the unit written before, in ns; 0 for
-    /// none. Bounds random writes where the flash does not.
+    /// Serial work on map and journal for each 4 KiB unit written that does not follow the previously written unit, in ns; 0 for none. It
+    /// limits random writes where the flash does not.
     #[serde(default)]
     pub map_update_ns: u64,
-    /// Records of a page of the journal of the map, which are worked into it together, 1 to 65536.
+    /// Records of a journal page, which are applied to the map together, 1 to 65536.
     #[serde(default = "one")]
     pub map_batch: u32,
     /// Bytes a second to the host.
@@ -165,26 +164,26 @@ pub struct Controller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
-    /// Its size in bytes, in units of 4096.
+    /// Size in bytes, a multiple of 4096.
     pub size_bytes: u64,
-    /// Whether capacitors make it durable. Without them a flush drains it.
+    /// Whether capacitors make the buffer durable. Without them a flush drains the buffer.
     pub capacitors: bool,
-    /// How long a unit that is read from it takes, in ns.
+    /// Time to read a unit from the buffer, in ns.
     pub dram_ns: u64,
-    /// Rows of pages that may be on their way to one die at once, 1 to 16.
+    /// Rows of pages that may be in flight to one die at once, 1 to 16.
     pub rows_per_die: u32,
-    /// Rows of a stripe, 1 to 4096: the room of all of them is released when the last of them is programmed.
+    /// Rows of a stripe, 1 to 4096: the buffer room of all rows is released when the last of them is programmed.
     #[serde(default = "one")]
     pub stripe_rows: u32,
 }
 
-/// Choice of the block to collect.
+/// Choice of the block to collect (the victim).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The fewest valid units.
+    /// The block with the fewest valid units.
     Greedy,
-    /// The best of some drawn at random by (1 - u) / 2u times age.
+    /// The block with the greatest age * (1 - u) / 2u among some drawn at random, u being the valid share.
     CostBenefit,
 }
 
@@ -192,27 +191,26 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
-    /// Dies whose blocks are erased together: 1 collects block by block, all dies makes superblocks.
+    /// Dies whose blocks are erased together (a group): 1 collects block by block, all dies form superblocks.
     pub superblock_dies: u32,
     /// Victim choice.
     pub policy: Policy,
-    /// Sets of write points for the host's streams, 1 to 16; a stream with a higher number is stream 0.
+    /// Number of host streams with write points of their own, 1 to 16; a higher stream number counts as stream 0.
     pub streams: u32,
-    /// Erased blocks a group below which collection begins.
+    /// Collection begins where a group has fewer erased blocks than this.
     pub collect_below_blocks: u32,
-    /// Erased blocks a group that only collection may use.
+    /// Erased blocks of a group that are reserved for collection.
     pub reserve_blocks: u32,
-    /// DRAM for the map in bytes, 0 for all of it. A miss costs a flash read.
+    /// DRAM for the map in bytes; 0 holds the whole map. A miss costs a flash read.
     #[serde(default)]
     pub map_cache_bytes: u64,
-    /// Whether collection reads the pages of a row one by one, those that hold something of use, instead of all planes
-    /// together.
+    /// Whether collection reads only the pages of a row with valid units, one by one, instead of all planes together.
     #[serde(default)]
     pub collect_by_page: bool,
-    /// How long without commands until idle work (collection, folding) begins, in ns.
+    /// Time without commands until idle work (collection, folding) begins, in ns.
     pub idle_ns: u64,
-    /// Static wear levelling: erases by which the most worn block of a group may be ahead of a block that holds data before
-    /// those data are moved off it. None where left out: only erased blocks are chosen by wear.
+    /// Static wear levelling: where the most worn block of a group is this many erases ahead of a block with data, the data is moved off
+    /// that block. Where left out, wear only decides which erased block is used next.
     #[serde(default)]
     pub level_spread: Option<u32>,
 }
@@ -221,19 +219,18 @@ pub struct FtlConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slc {
-    /// Data that the part which is always there holds, in bytes.
+    /// Data that the permanent part of the cache holds, in bytes.
     pub fixed_bytes: u64,
-    /// Data that it may hold besides while blocks are free, in bytes.
+    /// Additional data that the cache may hold while blocks are free, in bytes.
     pub dynamic_bytes: u64,
-    /// tR in ns.
+    /// Array read time tR in ns.
     pub read_ns: u64,
-    /// tPROG in ns.
+    /// Array program time tPROG in ns.
     pub program_ns: u64,
-    /// Full blocks of it that a die may hold before they are folded beside the commands of the host; none where folding
-    /// waits for idle time.
+    /// Full cache blocks a group may hold before it folds them while the host has commands; where left out, folding waits for idle time.
     #[serde(default)]
     pub fold_above_blocks: Option<u32>,
-    /// Groups of dies that fold beside the host's commands at once, 1 to 4096.
+    /// Groups that fold at once while the host has commands, 1 to 4096.
     #[serde(default = "one")]
     pub fold_groups: u32,
 }
@@ -242,19 +239,19 @@ pub struct Slc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadAhead {
-    /// Commands in sequence before it begins.
+    /// Sequential commands before read-ahead begins.
     pub after_commands: u32,
     /// How far it reads ahead, in bytes.
     pub depth_bytes: u64,
 }
 
-/// Periodic work that keeps one die after the other busy and cannot be interrupted: journals, patrol, refresh.
+/// Periodic work that occupies one die after the other and cannot be suspended: journals, patrol, refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Housekeeping {
-    /// Time from one to the next, over the whole drive, in ns.
+    /// Time between two such works over the whole drive, in ns.
     pub interval_ns: u64,
-    /// How long the die is busy, in ns; less than the interval.
+    /// How long the work occupies the die, in ns; less than the interval.
     pub busy_ns: u64,
 }
 
@@ -284,7 +281,7 @@ pub enum ConfigError {
         key: &'static str,
         /// Its value.
         value: u64,
-        /// What is allowed.
+        /// Allowed values.
         why: &'static str,
     },
 }
@@ -293,11 +290,11 @@ fn within(key: &'static str, value: u64, low: u64, high: u64, why: &'static str)
     if (low..=high).contains(&value) { Ok(()) } else { Err(ConfigError::Range { key, value, why }) }
 }
 
-/// An hour: no single time of a drive is longer.
+/// An hour: an upper bound of all times of a drive.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 impl Config {
-    /// Checks every value by itself.
+    /// Checks every value on its own.
     ///
     /// # Errors
     /// [`ConfigError::Range`] with the key, its value and what is allowed.

@@ -1,28 +1,28 @@
-//! What happens next: a heap of 16-byte entries.
+//! Future events: a heap of 16-byte entries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens at a time.
+/// An event and its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A command reaches the drive.
     Arrive(u32),
-    /// An engine is through with a command, and its data from the host are in.
+    /// An engine has processed a command, and the command's data from the host has arrived.
     Started(u32),
-    /// The interrupt of a command.
+    /// Interrupt of a command.
     Complete(u32),
-    /// The array of a die is through; stale where the generation is another.
+    /// The array of a die has finished; stale where the die's generation differs.
     ArrayEnd { die: u16, generation: u16 },
-    /// Data of a read operation are off the die.
+    /// The data of a read operation has left the die.
     BusEnd(u32),
-    /// A part of a page was loaded into a die.
+    /// A part of a page has been loaded into a die.
     Burst(u16),
-    /// A die's page register is free.
+    /// The page register of a die is free.
     DieFree(u16),
-    /// The operation of a die has run for long enough to be interrupted; stale where another time is noted at the die.
+    /// The operation of a die has run long enough to be suspended; stale where the die has noted another time.
     Interrupt(u16),
-    /// No command came for the idle time; stale where the generation is another.
+    /// The idle time passed without a command; stale where the generation differs.
     Idle(u32),
 }
 
@@ -60,7 +60,7 @@ impl Event {
     }
 }
 
-/// The heap. Things of one time happen in the order in which they were pushed.
+/// The heap. Events of the same time run in the order in which they were pushed.
 #[derive(Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<u128>>,
@@ -78,7 +78,7 @@ impl Events {
         self.heap.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64)
     }
 
-    /// All that is to come, in no order.
+    /// All future events, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Event)> {
         self.heap.iter().map(|Reverse(key)| ((key >> 64) as u64, Event::unpack(*key as u32)))
     }

@@ -1,13 +1,13 @@
-//! Dies and channels: what waits, what runs, and when the bus is held.
+//! Dies and channels: waiting operations, running operations, and use of the bus.
 //!
-//! A channel is held for commands and data only, never while an array reads, programs or erases. A die does one thing
-//! at a time; host reads go first, up to a bound on how long the rest may wait, and may interrupt programs and erases.
+//! Commands and data hold a channel; array reads, programs and erases do not. A die does one operation at a time. Host reads go first, up
+//! to a limit on how long background work may wait, and may suspend programs and erases.
 
 use super::config::{Config, Housekeeping, Suspend, Timing, UNIT_BYTES, Weak};
 use super::events::{Event, Events};
 use super::shape::{NONE, Shape};
 
-/// What an operation is for.
+/// Purpose of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpKind {
     /// Read for a command of the host; `owner` is the command.
@@ -31,13 +31,13 @@ pub(super) enum OpKind {
 pub(super) struct Op {
     pub kind: OpKind,
     pub die: u16,
-    /// Units that are moved over the channel.
+    /// Units that the operation moves over the channel.
     pub units: u16,
     pub owner: u32,
-    /// First physical unit, or what the kind says.
+    /// First physical unit, unless the kind defines it otherwise.
     pub base: u32,
     pub head: u32,
-    /// Time of the array.
+    /// Array time.
     pub array_ns: u64,
     queued_ns: u64,
     next: u32,
@@ -66,7 +66,7 @@ impl Op {
         matches!(self.kind, OpKind::HostProgram | OpKind::CollectProgram)
     }
 
-    /// A command may wait for its data.
+    /// Whether a host command may wait for this operation's data.
     pub(super) fn is_for_host(&self) -> bool {
         matches!(self.kind, OpKind::Read | OpKind::MapRead | OpKind::Prefetch)
     }
@@ -87,10 +87,10 @@ const EMPTY: Queue = Queue { head: NONE, tail: NONE };
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
-    /// The page register is being loaded, and the die can do nothing else meanwhile.
+    /// The page register is being loaded; the die cannot do anything else.
     Loading,
     Array,
-    /// Data go out or wait for the channel.
+    /// Data leaves the die or waits for the channel.
     Out,
 }
 
@@ -102,10 +102,10 @@ struct Die {
     generation: u16,
     running: u32,
     end_ns: u64,
-    /// When the array began or went on, and when reads that wait may interrupt it; 0 where none asked.
+    /// When the array started or resumed, and when waiting reads may suspend it; 0 where no read waits.
     begun_ns: u64,
     interrupt_ns: u64,
-    /// The program whose data are in the page register or on their way to it.
+    /// The program whose data is in the page register or on its way there.
     loading: u32,
     loaded: bool,
     suspended: u32,
@@ -136,7 +136,7 @@ pub(super) struct Flash {
     page_units: u32,
 }
 
-/// Nanoseconds that `bytes` take, rounded up.
+/// Nanoseconds to transfer `bytes`, rounded up.
 pub(super) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(bytes_per_s)) as u64
 }
@@ -183,13 +183,13 @@ impl Flash {
         }
     }
 
-    /// Array time of reading the page of physical unit `unit`, which is page `page` of its block.
+    /// Array time of a read of physical unit `unit`, on page `page` of its block.
     pub(super) fn read_time_ns(&self, unit: u32, page: u32, slc: bool) -> u64 {
         let base = if slc { self.slc_read_ns } else { self.read_ns[page as usize % self.read_ns.len()] };
         if self.weak.is_empty() || slc {
             return base;
         }
-        // A page's weakness is a property of its place: a hash (the finaliser of MurmurHash3, public domain) of it.
+        // Whether a page is weak depends only on its place, by a hash of it (the finaliser of MurmurHash3, public domain).
         let mut h = unit / self.page_units;
         h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
         h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -204,19 +204,19 @@ impl Flash {
         base
     }
 
-    /// Array time of programming page `page` of a block.
+    /// Array time of a program of page `page` of a block.
     pub(super) fn program_time_ns(&self, page: u32, slc: bool) -> u64 {
         if slc { self.slc_program_ns } else { self.program_ns[page as usize % self.program_ns.len()] }
     }
 
-    /// The shortest time that an array takes for anything but an erase.
+    /// The shortest array time of all operations but erases.
     pub(super) fn array_least_ns(&self) -> u64 {
         let slc = [self.slc_read_ns, self.slc_program_ns];
         let all = self.read_ns.iter().chain(&self.program_ns).chain(slc.iter().filter(|&&ns| ns > 1));
         all.copied().min().unwrap_or(0)
     }
 
-    /// What the array of a die works on; `None` where the end of it that was announced is stale.
+    /// The operation in a die's array; `None` where the announced end is stale.
     pub(super) fn running(&self, d: u16, generation: u16) -> Option<&Op> {
         let die = &self.dies[d as usize];
         (die.generation == generation && die.phase == Phase::Array).then(|| &self.ops[die.running as usize])
@@ -226,13 +226,13 @@ impl Flash {
         &self.ops[id as usize]
     }
 
-    /// Gives an operation that has ended back.
+    /// Frees the slot of an operation that has ended.
     pub(super) fn release(&mut self, id: u32) {
         self.ops[id as usize].next = self.free;
         self.free = id;
     }
 
-    /// Queues an operation at its die.
+    /// Queues an operation on its die.
     pub(super) fn submit(&mut self, mut op: Op, now_ns: u64, events: &mut Events) {
         op.queued_ns = now_ns;
         let id = self.free;
@@ -270,12 +270,12 @@ impl Flash {
         let enter_ns =
             if op.is_program() || suspend.erase_enter_ns == 0 { suspend.enter_ns } else { suspend.erase_enter_ns };
         let at_ns = now_ns.max(die.begun_ns + suspend.run_least_ns);
-        // An operation that ends before it could be interrupted is waited for.
+        // An operation that would end before the suspension takes effect is waited for instead.
         if !allowed || op.suspends >= suspend.times_max || die.end_ns <= at_ns + enter_ns {
             return;
         }
         if at_ns > now_ns {
-            // It has to get on first.
+            // The operation must first run for its least time.
             if die.interrupt_ns != at_ns {
                 die.interrupt_ns = at_ns;
                 events.push(at_ns, Event::Interrupt(d));
@@ -296,7 +296,7 @@ impl Flash {
         self.pick(d, now_ns, enter_ns, events);
     }
 
-    /// An operation has run for as long as it must: reads that still wait for it interrupt it.
+    /// An operation has run for its least time: suspends it where reads still wait.
     pub(super) fn interrupt_due(&mut self, d: u16, now_ns: u64, events: &mut Events) {
         let die = &self.dies[d as usize];
         if die.interrupt_ns == now_ns && die.phase == Phase::Array && self.waits_urgently(d) {
@@ -304,13 +304,13 @@ impl Flash {
         }
     }
 
-    /// Whether the first read that waits for a die is one that a command waits for.
+    /// Whether the first waiting read of a die belongs to a waiting command.
     fn waits_urgently(&self, d: u16) -> bool {
         let head = self.dies[d as usize].reads.head;
         head != NONE && matches!(self.ops[head as usize].kind, OpKind::Read | OpKind::MapRead)
     }
 
-    /// Begins what is next on a die that is free.
+    /// Starts the next operation on a free die.
     fn pick(&mut self, d: u16, now_ns: u64, delay_ns: u64, events: &mut Events) {
         self.load(d, now_ns, events);
         let die = &mut self.dies[d as usize];
@@ -352,7 +352,7 @@ impl Flash {
                 die.loaded = false;
             }
             self.begin(d, head, now_ns, delay_ns, events);
-            // Its data are out of the page register: the next page can come.
+            // The data has left the page register: the next page can be loaded.
             self.load(d, now_ns, events);
         }
     }
@@ -361,7 +361,7 @@ impl Flash {
         let channel = d as usize % self.bus_free_ns.len();
         let op = &mut self.ops[id as usize];
         op.next = NONE;
-        // The command of a program went before its data.
+        // A program's command was sent before its data.
         let commanded_ns = if op.is_program() {
             now_ns
         } else {
@@ -380,7 +380,7 @@ impl Flash {
         events.push(die.end_ns, Event::ArrayEnd { die: d, generation: die.generation });
     }
 
-    /// When the drive's own periodic work lets go of a die; 0 where it is not there.
+    /// When the drive's own periodic work releases a die; 0 where none occupies it.
     fn housekept_until_ns(&self, d: u16, now_ns: u64) -> u64 {
         let Some(h) = self.housekeeping else { return 0 };
         let turn = now_ns / h.interval_ns;
@@ -392,7 +392,7 @@ impl Flash {
         }
     }
 
-    /// Loads the page register for the next program where that is possible.
+    /// Loads the page register for the next program where possible.
     fn load(&mut self, d: u16, now_ns: u64, events: &mut Events) {
         let die = &mut self.dies[d as usize];
         let head = die.background.head;
@@ -425,7 +425,7 @@ impl Flash {
         events.push(end_ns, Event::Burst(d));
     }
 
-    /// A part of a page is in the register.
+    /// A part of a page has arrived in the register.
     pub(super) fn burst_end(&mut self, d: u16, now_ns: u64, events: &mut Events) {
         let die = &mut self.dies[d as usize];
         let id = die.loading;
@@ -436,7 +436,7 @@ impl Flash {
         }
         die.loaded = true;
         if die.phase == Phase::Loading {
-            // A read that came while the register was loaded waits for the program, or interrupts it.
+            // A read that arrived during the load waits for the program or suspends it.
             die.phase = Phase::Idle;
             die.background.head = op.next;
             if die.background.head == NONE {
@@ -453,7 +453,7 @@ impl Flash {
         self.pick(d, now_ns, 0, events);
     }
 
-    /// The array of a die is through. A program or an erase has ended then: it is returned.
+    /// The array of a die has finished. Returns the operation where it is a program or an erase, which has then ended.
     pub(super) fn array_end(&mut self, d: u16, generation: u16, now_ns: u64, events: &mut Events) -> Option<u32> {
         let die = &mut self.dies[d as usize];
         if die.generation != generation || die.phase != Phase::Array {
@@ -491,7 +491,7 @@ impl Flash {
         self.pick(d, now_ns, 0, events);
     }
 
-    /// The data of a read are off the die.
+    /// The data of a read has left the die.
     pub(super) fn bus_end(&mut self, id: u32, now_ns: u64, events: &mut Events) {
         if !self.cache_read {
             self.die_free(self.ops[id as usize].die, now_ns, events);

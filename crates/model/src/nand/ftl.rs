@@ -1,4 +1,4 @@
-//! Where each logical unit is, and which blocks are free, open, closed or being emptied. Knows no time.
+//! Place of each logical unit, and the state of all blocks: free, open, closed or victim. It knows no time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,7 +12,7 @@ enum State {
     Free,
     Open,
     Closed,
-    /// Being emptied or erased.
+    /// Being collected or erased.
     Victim,
 }
 
@@ -26,17 +26,17 @@ struct Point {
 struct Block {
     valid: u32,
     wear: u32,
-    /// Rows that are on their way to the flash.
+    /// Rows in flight to the flash.
     pending: u32,
     /// Units that collection has read and not yet written elsewhere.
     moving: u32,
     state: State,
     slc: bool,
-    /// No further row will be given out.
+    /// All rows of the block were given out.
     complete: bool,
 }
 
-/// A row to be programmed.
+/// A row to program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// Its first physical unit.
@@ -45,16 +45,16 @@ pub(super) struct Row {
     pub slc: bool,
 }
 
-/// What a row is written for.
+/// Purpose of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Data of a stream of the host.
+    /// Data of a host stream.
     Stream(u32),
-    /// Data of the host into the single-level cache.
+    /// Host data for the single-level cache.
     Cache,
     /// Data that collection moves.
     Collect,
-    /// Data that wear levelling moves, which nobody overwrites.
+    /// Data that wear levelling moves; it is rarely overwritten.
     Level,
 }
 
@@ -67,14 +67,14 @@ pub(super) struct Ftl {
     free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
     points: Vec<Point>,
     victims: Victims,
-    /// Closed blocks in single-level mode, the oldest first, for each group.
+    /// Closed blocks in single-level mode of each group, oldest first.
     slc_closed: Vec<VecDeque<u32>>,
     slc_count: Vec<u32>,
     streams: u32,
     reserve: u32,
     collect_below: u32,
     level_spread: Option<u32>,
-    /// Units programmed: the clock of ages.
+    /// Units programmed: the clock for block ages.
     written: u64,
     pub erases: u64,
     pub cycles_max: u32,
@@ -113,30 +113,30 @@ impl Ftl {
         block / self.shape.group_blocks
     }
 
-    /// Erased blocks of a group.
+    /// Number of erased blocks of a group.
     pub(super) fn free_blocks(&self, group: u32) -> u32 {
         self.free[group as usize].len() as u32
     }
 
-    /// Whether a group has so few erased blocks that collection is due.
+    /// Whether the group's erased blocks are so few that collection is due.
     pub(super) fn is_short(&self, group: u32) -> bool {
         self.free_blocks(group) <= self.collect_below
     }
 
-    /// Whether only collection may take erased blocks of a group.
+    /// Whether the remaining erased blocks of a group are reserved for collection.
     pub(super) fn is_starved(&self, group: u32) -> bool {
         self.free_blocks(group) <= self.reserve
     }
 
-    /// How hard collection must work for the host's writes, times 256: 0 well above the threshold, 256 in the middle
-    /// between it and the reserve, 512 at the reserve.
+    /// Collection effort per host write, times 256: 0 well above the threshold, 256 midway between threshold and reserve, 512 at the
+    /// reserve.
     pub(super) fn pressure(&self, group: u32) -> i64 {
         let short = i64::from(self.collect_below) - i64::from(self.free_blocks(group)) + 1;
         let range = i64::from(self.collect_below - self.reserve) + 1;
         (short * 512 / range).clamp(0, 1024)
     }
 
-    /// Whether a host row may go into a block in single-level mode of this group.
+    /// Whether a host row may go into the single-level cache of this group.
     pub(super) fn cache_open(&self, group: u32) -> bool {
         if self.shape.slc_most == 0 {
             return false;
@@ -146,18 +146,18 @@ impl Ftl {
             return true;
         }
         let count = self.slc_count[group as usize];
-        // The dynamic part shrinks away while erased blocks are few.
+        // The dynamic part shrinks while erased blocks are few.
         !self.is_starved(group)
             && (count < self.shape.slc_fixed
                 || (count < self.shape.slc_most && self.free_blocks(group) > self.collect_below + 1))
     }
 
-    /// Whether there are blocks in single-level mode to fold.
+    /// Whether the group has closed cache blocks to fold.
     pub(super) fn can_fold(&self, group: u32) -> bool {
         !self.slc_closed[group as usize].is_empty()
     }
 
-    /// Full blocks in single-level mode of a group.
+    /// Number of closed cache blocks of a group.
     pub(super) fn foldable(&self, group: u32) -> u32 {
         self.slc_closed[group as usize].len() as u32
     }
@@ -172,7 +172,7 @@ impl Ftl {
         (group * (self.streams + 3) + class) as usize
     }
 
-    /// The next row of a write point; none where the group has no erased block for it.
+    /// Takes the next row of a write point; none where the group has no erased block for it.
     pub(super) fn take_row(&mut self, group: u32, purpose: Purpose) -> Option<Row> {
         let at = self.point(group, purpose);
         let slc = purpose == Purpose::Cache;
@@ -202,7 +202,8 @@ impl Ftl {
         Some(Row { base: (block * self.shape.block_rows + next) * self.shape.row_units, slc })
     }
 
-    /// An erased block: the least worn, and for data that stay where they are the most worn, which rests under them.
+    /// Takes an erased block. Data that stays in place (wear levelling) gets the most worn block, which rests under it; all other data gets
+    /// the least worn.
     fn take_free(&mut self, group: u32, purpose: Purpose) -> Option<u32> {
         let free = &mut self.free[group as usize];
         if purpose != Purpose::Level {
@@ -213,9 +214,8 @@ impl Ftl {
         Some(most.1)
     }
 
-    /// Takes a block whose data are to be moved so that it is worn like the others: the least worn with data, where the
-    /// most worn of its group is further ahead than the levelling allows. None while erased blocks are short even for
-    /// collection, as such a move gains no space.
+    /// Takes a victim for wear levelling: the least worn block with data, where the most worn block of the group is further ahead than the
+    /// levelling allows. None while erased blocks are reserved for collection, because such a move gains no space.
     pub(super) fn take_unworn(&mut self, group: u32) -> Option<u32> {
         let spread = self.level_spread?;
         if self.is_starved(group) {
@@ -239,7 +239,7 @@ impl Ftl {
         Some(block)
     }
 
-    /// Erases by which the most worn block of any group is ahead of the least worn one of the same group.
+    /// Largest difference of erases between the most and the least worn block within any group.
     #[cfg(test)]
     pub(super) fn wear_spread(&self) -> u32 {
         let spread = |blocks: &[Block]| {
@@ -249,7 +249,7 @@ impl Ftl {
         self.blocks.chunks(self.shape.group_blocks as usize).map(spread).max().unwrap_or(0)
     }
 
-    /// The media hold a row; `units` were bound with [`Ftl::bind`] or [`Ftl::leave`] before.
+    /// A row is on the media; [`Ftl::bind`] or [`Ftl::leave`] was called for each of its units before.
     pub(super) fn finish_row(&mut self, base: u32) {
         self.written += u64::from(self.shape.row_units);
         let block = base / self.shape.block_units;
@@ -267,19 +267,19 @@ impl Ftl {
         }
     }
 
-    /// A physical unit holds a logical one from now on.
+    /// Maps a logical unit to a physical unit.
     pub(super) fn bind(&mut self, logical: u32, physical: u32) {
         self.map[logical as usize] = physical;
         self.reverse[physical as usize] = logical;
         self.blocks[(physical / self.shape.block_units) as usize].valid += 1;
     }
 
-    /// A physical unit holds nothing of use.
+    /// Marks a physical unit as unused.
     pub(super) fn leave(&mut self, physical: u32) {
         self.reverse[physical as usize] = NONE;
     }
 
-    /// What a physical unit held is no longer of use. The map is the caller's.
+    /// Invalidates the data of a physical unit. The caller updates the map.
     pub(super) fn invalidate(&mut self, physical: u32) {
         let block = physical / self.shape.block_units;
         let b = &mut self.blocks[block as usize];
@@ -290,14 +290,14 @@ impl Ftl {
         }
     }
 
-    /// The logical unit that a physical one holds; none where it holds nothing of use.
+    /// The logical unit whose valid data a physical unit holds; none where it holds none.
     pub(super) fn holds(&self, physical: u32) -> Option<u32> {
         let logical = self.reverse[physical as usize];
         (logical != NONE && self.map[logical as usize] == physical).then_some(logical)
     }
 
-    /// Takes a block to be emptied: with `fold` the oldest in single-level mode, else the policy's choice, and those in
-    /// single-level mode above the fixed part first.
+    /// Takes a victim block: with `fold` the oldest cache block, otherwise the policy's choice, but cache blocks first while the cache
+    /// exceeds its fixed part.
     pub(super) fn take_victim(&mut self, group: u32, fold: bool) -> Option<u32> {
         let above = self.slc_count[group as usize] > self.shape.slc_fixed;
         let mut block = None;
@@ -314,12 +314,12 @@ impl Ftl {
         block
     }
 
-    /// Rows of a block that hold or held data.
+    /// Rows of a block that can hold data, by its mode.
     pub(super) fn rows_of(&self, block: u32) -> u32 {
         if self.blocks[block as usize].slc { self.shape.slc_rows } else { self.shape.block_rows }
     }
 
-    /// Whether a block is in single-level mode.
+    /// Whether the block of a physical unit is in single-level mode.
     pub(super) fn is_slc(&self, physical: u32) -> bool {
         self.blocks[(physical / self.shape.block_units) as usize].slc
     }
@@ -329,29 +329,29 @@ impl Ftl {
         self.blocks[block as usize].valid
     }
 
-    /// Units of a victim are on their way to another place.
+    /// Units of a victim are in transit to another block.
     pub(super) fn begin_moves(&mut self, block: u32, units: u32) {
         self.blocks[block as usize].moving += units;
     }
 
-    /// One of them got there, or is no longer of use. True where it was the last.
+    /// One unit of a victim arrived or became invalid. True where it was the last in transit.
     pub(super) fn end_move(&mut self, block: u32) -> bool {
         let b = &mut self.blocks[block as usize];
         b.moving -= 1;
         b.moving == 0
     }
 
-    /// Whether units of a victim are on their way.
+    /// Whether units of a victim are in transit.
     pub(super) fn is_moving(&self, block: u32) -> bool {
         self.blocks[block as usize].moving > 0
     }
 
-    /// The erase of a victim begins on that many dies.
+    /// The erase of a victim begins on `dies` dies.
     pub(super) fn begin_erase(&mut self, block: u32, dies: u32) {
         self.blocks[block as usize].pending = dies;
     }
 
-    /// A die has erased its part of a victim. True where the block is free then.
+    /// A die has erased its part of a victim. True where all of the block is erased.
     pub(super) fn end_erase(&mut self, block: u32) -> bool {
         self.blocks[block as usize].pending -= 1;
         if self.blocks[block as usize].pending > 0 {
@@ -375,7 +375,7 @@ impl Ftl {
         self.free[group as usize].push(Reverse((b.wear, block)));
     }
 
-    /// Forgets all wear: what came before is no part of the drive's life that is counted.
+    /// Resets all wear: a drive's past does not count for its life.
     pub(super) fn forget_wear(&mut self) {
         for b in &mut self.blocks {
             b.wear = 0;
@@ -387,8 +387,7 @@ impl Ftl {
         self.erases = 0;
     }
 
-    /// Checks the laws of conservation: each logical unit has one place, that place knows it, and the counts of blocks
-    /// add up.
+    /// Checks the conservation laws: each logical unit has one place, the place refers back to it, and the counts of the blocks add up.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut valid = vec![0u32; self.blocks.len()];
         for (logical, &entry) in self.map.iter().enumerate() {

@@ -1,22 +1,21 @@
-//! The journal of the map: two pages of records, of which one takes the entries of new writes while the other is worked
-//! into the map.
+//! The journal of the map: two pages of records. One page takes the entries of new writes while the other is applied to the map.
 //!
-//! Where writes come no faster than records are worked in, nobody waits. Where they do, they enter a page at once until
-//! it is full and then wait together until the other one is done: the many are quick and the few wait for long, which a
-//! server that takes one record after the other does not show.
+//! Writes that come no faster than records are applied never wait. Faster writes enter a page immediately until it is full, and then all
+//! wait until the other page is applied. So many writes are quick and a few wait long, which a server that takes one record after the other
+//! would not show.
 
 /// Times of the two pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Journal {
-    /// Since when the page that takes entries does so.
+    /// When the current page began to take entries.
     pub open_ns: u64,
-    /// When the other one is worked in.
+    /// When the other page will have been applied.
     done_ns: u64,
     entries: u32,
 }
 
 impl Journal {
-    /// A write enters at `at_ns`, at or after `open_ns`. A page of `batch` entries takes `entry_ns` for each.
+    /// A write enters at `at_ns`, not before `open_ns`. A page of `batch` entries takes `entry_ns` for each to apply.
     pub(super) fn enter(&mut self, at_ns: u64, entry_ns: u64, batch: u32) {
         self.entries += 1;
         if self.entries >= batch {
@@ -31,7 +30,7 @@ impl Journal {
 mod tests {
     use super::*;
 
-    /// How long each of `writes` waits that come `apart_ns` after the one before was taken.
+    /// Wait times of `writes` writes; each comes `apart_ns` after the one before was accepted.
     fn waits(writes: u32, apart_ns: u64, entry_ns: u64, batch: u32) -> Vec<u64> {
         let mut journal = Journal::default();
         let mut now_ns = 0;
@@ -51,8 +50,8 @@ mod tests {
         assert!(waits(1000, 11, 10, 100).iter().all(|&ns| ns == 0));
         let fast = waits(1000, 1, 10, 100);
         let waited: Vec<u64> = fast.iter().copied().filter(|&ns| ns > 0).collect();
-        // A page is full after 100 ns and takes 1000: one write in a hundred waits for the difference. The first two
-        // pages are free.
+        // A page is full after 100 ns and takes 1000 ns to apply: one write in a hundred waits for the difference. The first two pages are
+        // free.
         assert_eq!(waited, [899, 900, 900, 900, 900, 900, 900, 900]);
     }
 }

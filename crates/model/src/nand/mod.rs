@@ -1,12 +1,11 @@
 //! A NAND flash drive in virtual time.
 //!
-//! A command takes an engine of the controller, then what it needs of the map, the write buffer, dies, channels and the
-//! host link; each of these serves one thing at a time in the order in which it was asked, dies with priorities. What is
-//! slow about a drive follows from that: reads that meet on a die, programs and erases in the way of reads, collection
-//! that takes the dies' time, a full write buffer.
+//! A command takes an engine of the controller, then the parts that it needs: map, write buffer, dies, channels and host link. Each part
+//! serves one request at a time in arrival order, the dies with priorities. The slow cases of a drive follow from that: reads that collide
+//! on a die, programs and erases ahead of reads, collection that occupies the dies, a full write buffer.
 //!
-//! Left out: planes that read on their own, the writing of dirty pieces of the map, bad blocks, temperature. A
-//! write of a part of a 4 KiB unit reads the unit first.
+//! Not modelled: independent plane reads, the writing of dirty pieces of the map, bad blocks, temperature. A write of part of a 4 KiB unit
+//! first reads the unit.
 
 mod age;
 mod buffer;
@@ -56,11 +55,11 @@ pub struct Nand {
     map_cache: Option<MapCache>,
     commands: Vec<Active>,
     free_command: u32,
-    /// Commands that have arrived and find the drive full.
+    /// Commands that have arrived while the drive is full.
     queued: VecDeque<u32>,
     /// Commands in the drive.
     inside: u32,
-    /// Writes that wait for room in the buffer.
+    /// Writes that are waiting for room in the buffer.
     writers: VecDeque<u32>,
     engines: Vec<u64>,
     to_host_ns: u64,
@@ -71,11 +70,11 @@ pub struct Nand {
     epoch: u32,
     collectors: Vec<Collector>,
     moves: Moves,
-    /// Groups that fold beside the host's commands.
+    /// Number of groups that fold while the host has commands.
     folding: u32,
-    /// A bit for each group that can take a row of the host.
+    /// One bit for each group that can take a host row.
     accepting: Vec<u64>,
-    /// The group of each stream's last row.
+    /// Group of the last row of each stream.
     turn: Vec<u32>,
     idle: bool,
     idle_armed: bool,
@@ -85,10 +84,10 @@ pub struct Nand {
 }
 
 impl Nand {
-    /// A drive that was never written.
+    /// Builds a new drive that was never written.
     ///
     /// # Errors
-    /// [`ConfigError`] where the configuration does not hold together.
+    /// [`ConfigError`] where the configuration is not consistent.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.validate()?;
         let shape = Shape::new(&config)?;
@@ -135,16 +134,16 @@ impl Nand {
         Ok(nand)
     }
 
-    /// What the drive was made from.
+    /// The drive's configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Checks the laws of conservation.
+    /// Checks the conservation laws.
     ///
     /// # Errors
-    /// What does not add up.
+    /// A description of what does not add up.
     pub fn check(&self) -> Result<(), String> {
         self.ftl.check()?;
         let buffered = self.ftl.map.iter().filter(|&&e| e != NONE && e & shape::BUFFERED != 0).count() as u32;
@@ -154,7 +153,7 @@ impl Nand {
         Ok(())
     }
 
-    /// Physical erase blocks erased since the drive was made.
+    /// Physical erase blocks that were erased since the drive was made.
     fn erases(&self) -> u64 {
         self.ftl.erases * u64::from(self.shape.wide) * u64::from(self.config.geometry.planes)
     }
@@ -209,8 +208,8 @@ impl Ssd for Nand {
 
     fn earliest_end_ns(&self) -> u64 {
         let soon_ns = self.config.controller.complete_ns;
-        // A read that begins takes its array's time. Programs, also those that go on after an interruption, end commands only
-        // where these wait for room in the buffer, or for all of it to be written.
+        // A read that starts later takes at least its array time. Programs, including resumed ones, end a command only where writes wait
+        // for buffer room or a flush waits for the buffer.
         let programs_matter = !(self.writers.is_empty() && self.flushes.is_empty());
         let later_ns = soon_ns + if programs_matter { 0 } else { self.flash.array_least_ns() };
         let bound_ns = |(at_ns, event): (u64, Event)| match event {
@@ -223,7 +222,7 @@ impl Ssd for Nand {
                 None => u64::MAX,
             },
             Event::BusEnd(_) | Event::Burst(_) | Event::DieFree(_) | Event::Interrupt(_) => at_ns + later_ns,
-            // Collection that begins now is far from an end, and nobody waits for it.
+            // Idle collection that begins now ends much later, and no command waits for it.
             Event::Idle(_) => u64::MAX,
         };
         self.events.iter().map(bound_ns).min().unwrap_or(u64::MAX)

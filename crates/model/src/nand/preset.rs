@@ -2,7 +2,7 @@
 
 use super::config::{Config, ConfigError};
 
-/// Names and texts of the presets; the source of every number is in its comments.
+/// Names and texts of the presets; the comments in each text give the source of every number.
 pub const PRESETS: [(&str, &str); 11] = [
     ("p3700", include_str!("../../presets/p3700.toml")),
     ("micron9100", include_str!("../../presets/micron9100.toml")),
@@ -18,17 +18,17 @@ pub const PRESETS: [(&str, &str); 11] = [
 ];
 
 impl Config {
-    /// Reads and checks a preset.
+    /// Parses and checks a preset.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is not TOML of this form, or a value is out of range.
+    /// [`ConfigError`] where the text is not TOML of this form, or a value is out of range.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let config: Self = toml::from_str(text).map_err(|e| ConfigError::Syntax(e.to_string()))?;
         config.validate()?;
         Ok(config)
     }
 
-    /// A preset by its name.
+    /// Returns the preset of this name.
     ///
     /// # Errors
     /// [`ConfigError::UnknownPreset`] where there is none of that name.

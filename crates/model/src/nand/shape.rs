@@ -1,17 +1,17 @@
-//! Sizes that follow from a configuration, and smaller drives of the same parallelism.
+//! Sizes derived from a configuration, and smaller drives with the same parallelism.
 
 use super::config::{Config, ConfigError, Endurance, UNIT_BYTES};
 use crate::endurance::Life;
 
-/// Where a logical unit is not on the media.
+/// No unit, slot or block; in the map: not on the media.
 pub(super) const NONE: u32 = u32::MAX;
-/// Marks a map entry whose low bits are a slot of the write buffer.
+/// Flags a map entry whose low bits are a slot of the write buffer.
 pub(super) const BUFFERED: u32 = 1 << 31;
-/// Blocks a group below which a scaled drive has shorter blocks instead of fewer.
+/// A scaled drive with fewer blocks a group than this gets shorter blocks instead.
 const SCALED_BLOCKS_MIN: u64 = 128;
 
-/// Sizes in units of 4 KiB, rows and blocks. A row is one page on each plane of a die; a group is the dies whose blocks
-/// are erased together; a block here is that erase unit, over all dies of its group.
+/// Sizes in units of 4 KiB, rows and blocks. A row is one page on each plane of a die. A group is the dies whose blocks are erased
+/// together. A block here is that erase unit, over all dies of its group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Logical units.
@@ -36,13 +36,13 @@ pub(super) struct Shape {
     pub slc_rows: u32,
     /// Units of a block.
     pub block_units: u32,
-    /// Blocks of a group that the fixed part of the single-level cache takes.
+    /// Blocks of a group in the fixed part of the single-level cache.
     pub slc_fixed: u32,
-    /// Blocks of a group that the cache may take at most.
+    /// Maximum number of blocks of a group in the single-level cache.
     pub slc_most: u32,
 }
 
-/// Blocks of a group that hold no data in the steady state: open ones and those kept erased.
+/// Blocks of a group without data in the steady state: open blocks and those kept erased.
 fn overhead_blocks(config: &Config) -> u64 {
     u64::from(config.ftl.streams)
         + 1
@@ -126,7 +126,7 @@ impl Shape {
         group * self.wide + (row % self.block_rows) % self.wide
     }
 
-    /// The page within its block that row `row` of the drive is.
+    /// The page within its block of the drive's row `row`.
     pub(super) fn page_of(&self, row: u32) -> u32 {
         (row % self.block_rows) / self.wide
     }
@@ -138,7 +138,7 @@ impl Shape {
 }
 
 impl Config {
-    /// Checks every value and that they fit together.
+    /// Checks every value and their consistency.
     ///
     /// # Errors
     /// [`ConfigError::Range`] with the key, its value and what is allowed.
@@ -147,7 +147,7 @@ impl Config {
         Shape::new(self).map(|_| ())
     }
 
-    /// Bytes of flash behind the drive.
+    /// Raw flash of the drive in bytes.
     #[must_use]
     pub fn physical_bytes(&self) -> u64 {
         let g = &self.geometry;
@@ -159,9 +159,8 @@ impl Config {
             * u64::from(g.page_bytes)
     }
 
-    /// Flash that holds data in the steady state over the host's capacity: what the theory of write amplification
-    /// takes as the physical over the logical size. Open and erased blocks and the fixed single-level cache do not
-    /// count.
+    /// Flash that holds data in the steady state, divided by the host's capacity: the physical over the logical size in the theory of write
+    /// amplification. Open and erased blocks and the fixed single-level cache do not count.
     #[must_use]
     pub fn effective_over_provisioning(&self) -> f64 {
         let g = &self.geometry;
@@ -170,7 +169,7 @@ impl Config {
         self.physical_bytes() as f64 * (1.0 - unused) / self.capacity_bytes as f64
     }
 
-    /// Bytes of a block over all dies, where all dies are erased together.
+    /// Bytes of a block over all dies; none where not all dies are erased together.
     #[must_use]
     pub fn superblock_bytes(&self) -> Option<u64> {
         let g = &self.geometry;
@@ -179,7 +178,7 @@ impl Config {
         is_whole.then(|| self.physical_bytes() / u64::from(g.blocks_per_plane))
     }
 
-    /// What the flash takes before it is worn; none where the preset rates no cycles. Counted over the capacity, as in
+    /// Writes that the flash endures; none where the preset rates no cycles. Counted over the capacity, as in
     /// [`Config::drive_writes_per_day`].
     #[must_use]
     pub fn life(&self) -> Option<Life> {
@@ -188,21 +187,20 @@ impl Config {
         Life::from_cycles(capacity_bytes, capacity_bytes, f64::from(cycles), years).ok()
     }
 
-    /// Full drive writes a day over the warranty that the rated cycles allow at such a write amplification; none where
-    /// the preset rates no cycles. As vendors do, the cycles are counted over the capacity: spare flash replaces blocks
-    /// that fail and holds the drive's own parity and tables.
+    /// Full drive writes a day over the warranty that the rated cycles allow at this write amplification; none where the preset rates no
+    /// cycles. As vendors do, the cycles count over the capacity: spare flash replaces failed blocks and holds the drive's own parity and
+    /// tables.
     #[must_use]
     pub fn drive_writes_per_day(&self, write_amplification: f64) -> Option<f64> {
         self.endurance.map(|e| f64::from(e.cycles) / write_amplification / (e.years * 365.0))
     }
 
-    /// The same drive with less flash: as many channels, dies and planes, the same times, and the same share of flash
-    /// over the capacity once open and erased blocks are taken away. It has fewer blocks, and where they would become
-    /// too few, shorter ones; an erase takes less time in proportion, so that erasing costs the same share of time.
-    /// The size is rounded down to 4 KiB.
+    /// The same drive with less flash: the same channels, dies, planes and times, and the same ratio of flash to capacity without open and
+    /// erased blocks. It has fewer blocks, or shorter ones where they would become too few. A shorter block takes less time to erase in
+    /// proportion, so that erases cost the same share of time. The size is rounded down to 4 KiB.
     ///
     /// # Errors
-    /// [`ConfigError::Range`] where the size is larger than the drive or too small for its parallelism.
+    /// [`ConfigError::Range`] where the size exceeds the drive's or is too small for its parallelism.
     pub fn scaled(&self, size_bytes: u64) -> Result<Self, ConfigError> {
         let size_bytes = size_bytes / UNIT_BYTES * UNIT_BYTES;
         if size_bytes == 0 || size_bytes > self.capacity_bytes {
@@ -228,7 +226,7 @@ impl Config {
         let data_blocks = u64::from(g.blocks_per_plane).saturating_sub(overhead);
         let data_pages = u128::from(data_blocks) * u128::from(g.pages_per_block) * u128::from(size_bytes);
         let data_pages = (data_pages / u128::from(self.capacity_bytes)) as u64;
-        // Whole repetitions of the page types, and of the cell's bits for the single-level mode.
+        // Whole repetitions of the page types and, for the single-level mode, of the bits per cell.
         let types = self.timing.read_ns.len() as u64;
         let step =
             if types.is_multiple_of(u64::from(g.bits_per_cell)) { types } else { types * u64::from(g.bits_per_cell) };

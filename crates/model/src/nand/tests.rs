@@ -1,4 +1,4 @@
-//! Laws of the drive.
+//! Tests of general laws of the drive.
 
 mod causes;
 mod conservation;
@@ -25,7 +25,7 @@ pub(super) fn small(over_provisioning: f64) -> Config {
     config.timing.program_ns = vec![400_000, 800_000];
     config.timing.erase_ns = 1_000_000;
     config.buffer.size_bytes = 1 << 20;
-    // Causes that have tests of their own.
+    // These causes have tests of their own.
     config.buffer.stripe_rows = 1;
     config.ftl.collect_by_page = false;
     config.timing.suspend = config.timing.suspend.map(|s| config::Suspend { run_least_ns: 0, ..s });
@@ -33,20 +33,20 @@ pub(super) fn small(over_provisioning: f64) -> Config {
     config.endurance = None;
     config.ftl.idle_ns = 1_000_000;
     config.capacity_bytes = config.physical_bytes();
-    // Solve for the capacity that leaves this much flash for data over it.
+    // Choose the capacity that gives this ratio of flash for data to capacity.
     let capacity = config.effective_over_provisioning() * config.capacity_bytes as f64 / over_provisioning;
     config.capacity_bytes = capacity as u64 / UNIT_BYTES * UNIT_BYTES;
     config
 }
 
-/// What a closed loop saw.
+/// Measurements of a closed loop.
 pub(super) struct Seen {
     pub iops: f64,
     pub mean_ns: f64,
     pub latencies: Vec<u64>,
-    /// A hash of every tag and time in order.
+    /// Hash of all tags and times, in order.
     pub hash: u64,
-    /// Time integral of the number outstanding over the time.
+    /// Mean number of outstanding commands over time.
     pub outstanding: f64,
     pub end_ns: u64,
 }
@@ -139,11 +139,10 @@ fn drain(drive: &mut Nand) -> u64 {
     last_ns
 }
 
-/// Write amplification of greedy or first-in-first-out collection of large blocks under uniform random writes, for
-/// `alpha` times as much flash as data: 1 - 1/A = exp(-alpha / A). A block is collected after it was written around
-/// once: alpha / A host writes for each logical unit, which a unit survives with that chance. Closed form with Lambert's
-/// W: Xiang and Kurkoski, "An Improved Analytical Expression for Write Amplification in NAND Flash", ICNC 2012
-/// (arXiv 1110.4245); also Desnoyers, SYSTOR 2012, for the least-recently-written policy.
+/// Write amplification A of greedy or first-in-first-out collection of large blocks under uniform random writes, with `alpha` times as much
+/// flash as data: 1 - 1/A = exp(-alpha / A). Collection reaches a block once all others were written: alpha / A host writes per logical
+/// unit, which a unit survives with that probability. Closed form with Lambert's W: Xiang and Kurkoski, "An Improved Analytical Expression
+/// for Write Amplification in NAND Flash", ICNC 2012 (arXiv 1110.4245); also Desnoyers, SYSTOR 2012, for the least-recently-written policy.
 fn theory(alpha: f64) -> f64 {
     let (mut low, mut high) = (1.0 + 1e-9, 1e6);
     for _ in 0..200 {
@@ -159,7 +158,7 @@ fn the_theory_gives_the_published_value() {
     assert!((theory(1.3) - 2.36).abs() < 0.005, "{}", theory(1.3));
 }
 
-/// Write amplification of `rounds` times the capacity of random writes in time, after an aged past.
+/// Write amplification of random writes of `rounds` times the capacity, simulated after an aged past.
 fn random_wa(config: &Config, rounds: f64) -> f64 {
     let mut drive = Nand::new(config.clone()).unwrap();
     drive.age(Past { filled: 1.0, random_passes: 3.0 });
@@ -176,7 +175,7 @@ fn random_overwrites_cost_what_theory_says() {
         let config = small(alpha);
         let (measured, theory) = (random_wa(&config, 1.5), theory(config.effective_over_provisioning()));
         println!("alpha {alpha}: {measured:.3} measured, {theory:.3} in theory");
-        // Blocks of 512 units and 72 of them a group are not the infinitely many of the theory.
+        // Blocks of 512 units and 72 blocks a group deviate from the theory, which assumes infinitely many.
         assert!((measured / theory - 1.0).abs() < 0.08, "alpha {alpha}: {measured} against {theory}");
     }
 }
@@ -214,7 +213,7 @@ fn sequential_overwrite_is_not_amplified() {
 
 #[test]
 fn streams_of_one_lifetime_each_are_not_amplified_and_mixed_ones_are() {
-    // Two logs of different speed: the fast one goes around its part eight times while the slow one does once.
+    // Two logs of different speed: the fast log overwrites its part eight times while the slow one does so once.
     let run = |streams: u32| {
         let mut config = small(1.2);
         config.ftl.streams = streams;
@@ -276,7 +275,7 @@ fn the_same_seed_gives_the_same_nanoseconds() {
     assert_ne!(run(1), run(2));
 }
 
-/// Reads of units on different dies of one channel, all at once.
+/// Simultaneous reads of units on different dies of one channel.
 fn one_channel(dies: u32) -> (Config, Vec<u64>) {
     let mut config = small(1.3);
     config.geometry.channels = 1;
@@ -285,7 +284,7 @@ fn one_channel(dies: u32) -> (Config, Vec<u64>) {
     config.capacity_bytes = config.physical_bytes() / 2;
     let mut drive = Nand::new(config.clone()).unwrap();
     drive.age(Past { filled: 1.0, random_passes: 0.0 });
-    // A sequential fill goes around the dies in rows of eight units.
+    // A sequential fill goes over the dies in rows of eight units.
     for die in 0..u64::from(dies) {
         drive.submit(0, Command { tag: die, ..command(Op::Read, die * 8, 1) });
     }
@@ -299,8 +298,8 @@ fn no_read_waits_for_a_bus_during_the_array_time_of_another() {
     let (config, ends) = one_channel(4);
     let (_, single) = one_channel(1);
     assert_eq!(ends.len(), 4);
-    // Four arrays work at once: the last is later than a single one by commands and data of the others only, where a
-    // bus that was held during tR would add three times 50 us.
+    // Four arrays work at once: the last read is later than a single one only by the commands and data of the others. A bus held during tR
+    // would add three times 50 us.
     let transfer_ns = flash::transfer_ns(UNIT_BYTES, config.timing.bus_bytes_per_s);
     let most = single[0] + 3 * (transfer_ns + config.timing.command_ns + config.controller.read_ns);
     assert!(ends[3] <= most, "{} against {most}", ends[3]);
@@ -333,7 +332,7 @@ fn a_program_is_interrupted_for_a_read_and_not_for_ever() {
         }
         let mut drive = Nand::new(config.clone()).unwrap();
         drive.age(Past { filled: 0.5, random_passes: 0.0 });
-        // One row is written, and while it is programmed somewhere every die is read.
+        // One row is written; every die is read while one of them programs the row.
         drive.submit(0, command(Op::Write, 0, 8));
         for die in 0..8 {
             drive.submit(500_000, Command { tag: 1, ..command(Op::Read, 64 + die * 8, 1) });
@@ -346,7 +345,7 @@ fn a_program_is_interrupted_for_a_read_and_not_for_ever() {
     assert!(interrupted < 150_000, "{interrupted}");
     assert!(waited > 1_000_000, "{waited}");
 
-    // Writes go on although reads never stop.
+    // Writes make progress although reads never stop.
     let config = small(1.3);
     let mut drive = Nand::new(config.clone()).unwrap();
     drive.age(Past { filled: 1.0, random_passes: 1.0 });
@@ -367,7 +366,7 @@ fn writes_are_quick_until_the_buffer_is_full_and_reads_of_it_come_from_dram() {
     drive.advance(u64::MAX - 1, &mut done);
     let end = |tag| done.iter().find(|d| d.tag == tag).unwrap().at_ns;
     assert!(end(0) < 25_000, "{}", end(0));
-    // 256 units of buffer and what 8 dies program: the rest waits.
+    // The buffer takes 256 units and the 8 dies program some; the remaining writes wait.
     assert!(end(1_999) > 4_000_000, "{}", end(1_999));
     drive.check().unwrap();
 
@@ -448,7 +447,7 @@ fn the_single_level_cache_is_fast_until_it_is_full_and_is_folded_when_idle() {
         at = if at + 64 <= units { at + 32 } else { 0 };
         command(Op::Write, from, 32)
     };
-    // 48 MiB of cache; 32 MiB into it, then 64 MiB past it.
+    // The cache has 48 MiB: the first 32 MiB fit, the next 64 MiB exceed it.
     let fast = closed_loop(&mut drive, 4, 256, 0, 0, &mut next);
     let middle = closed_loop(&mut drive, 4, 256, 0, fast.end_ns, &mut next);
     let slow = closed_loop(&mut drive, 4, 256, 0, middle.end_ns, &mut next);
@@ -463,7 +462,7 @@ fn the_single_level_cache_is_fast_until_it_is_full_and_is_folded_when_idle() {
 
 #[test]
 fn an_aged_drive_is_in_the_state_that_time_would_leave() {
-    // The write amplification right after aging is that of much later.
+    // The write amplification right after aging equals that of much later.
     let config = small(1.25);
     let (early, late) = (random_wa(&config, 0.3), random_wa(&config, 2.0));
     assert!((early / late - 1.0).abs() < 0.08, "{early} against {late}");

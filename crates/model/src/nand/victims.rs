@@ -1,18 +1,18 @@
-//! Which closed block to collect: the fewest valid units in O(1), or the best of a few drawn at random.
+//! Choice of the closed block to collect: the fewest valid units in O(1), or the best of a few drawn at random.
 
 use super::config::Policy;
 use super::shape::NONE;
 use forebay_block::Random;
 
-/// Blocks drawn for cost-benefit. With d choices the write amplification is within a percent of that of all blocks
-/// from about d = 10 up (Van Houdt, SIGMETRICS 2013, d-choices collection [memory]).
+/// Blocks drawn for cost-benefit. With d choices the write amplification is within a percent of a choice among all blocks from about d = 10
+/// on (Van Houdt, SIGMETRICS 2013, d-choices collection [memory]).
 const DRAWN: usize = 32;
 
 /// Closed blocks of every group.
 pub(super) enum Victims {
-    /// Blocks in a list for each number of valid units.
+    /// A list of blocks for each number of valid units.
     Greedy(Buckets),
-    /// Blocks in no order.
+    /// Blocks in no order, of which some are drawn.
     Drawn(Drawn),
 }
 
@@ -24,7 +24,7 @@ impl Victims {
         }
     }
 
-    /// A block is closed with that many valid units; `now` counts what was written.
+    /// A block is closed with `valid` valid units; `now` is the number of units written so far.
     pub(super) fn insert(&mut self, group: u32, block: u32, valid: u32, now: u64) {
         match self {
             Self::Greedy(b) => b.insert(group, block, valid),
@@ -32,7 +32,7 @@ impl Victims {
         }
     }
 
-    /// A closed block has one valid unit less.
+    /// A closed block lost a valid unit and has `valid` left.
     pub(super) fn shrink(&mut self, group: u32, block: u32, valid: u32) {
         if let Self::Greedy(b) = self {
             b.remove(group, block, valid + 1);
@@ -40,7 +40,7 @@ impl Victims {
         }
     }
 
-    /// Takes a certain closed block out, which has that many valid units.
+    /// Removes a given closed block, which has `valid` valid units.
     pub(super) fn remove(&mut self, group: u32, block: u32, valid: u32) {
         match self {
             Self::Greedy(b) => b.remove(group, block, valid),
@@ -48,7 +48,7 @@ impl Victims {
         }
     }
 
-    /// Takes the best block out; none where every one is full of valid units.
+    /// Takes the best block; none where all blocks are full of valid units.
     pub(super) fn take(&mut self, group: u32, valid: impl Fn(u32) -> u32, block_units: u32, now: u64) -> Option<u32> {
         match self {
             Self::Greedy(b) => b.take(group, block_units),
@@ -111,7 +111,7 @@ impl Buckets {
     }
 
     fn take(&mut self, group: u32, block_units: u32) -> Option<u32> {
-        // The pointer falls by one for each unit that dies and rises here: constant time over all calls.
+        // The index falls by one for each unit that becomes invalid and rises here: amortised constant time.
         let base = group as usize * self.width as usize;
         while self.lowest[group as usize] < block_units {
             let valid = self.lowest[group as usize];
@@ -158,7 +158,7 @@ impl Drawn {
             if used >= block_units {
                 continue;
             }
-            // (1 - u) / 2u * age as a fraction of whole numbers; an empty block is better than any other.
+            // Compares (1 - u) / 2u * age as a fraction of integers; an empty block is better than any other.
             let age = u128::from(now - self.closed_at[block as usize]) + 1;
             let gain = age * u128::from(block_units - used);
             let cost = 2 * u128::from(used);

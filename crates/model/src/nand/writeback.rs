@@ -6,11 +6,11 @@ use super::ftl::Purpose;
 use super::shape::{BUFFERED, NONE};
 
 impl Nand {
-    /// Puts a unit into the buffer; false where there is no room.
+    /// Puts a unit into the buffer; false where it is full.
     pub(super) fn buffer_unit(&mut self, unit: u32, stream: u32) -> bool {
         let entry = self.ftl.map[unit as usize];
         if entry != NONE && entry & BUFFERED != 0 && self.buffer.is_waiting(entry & !BUFFERED) {
-            // Overwritten before it went to the flash: the old data need not.
+            // The unit was overwritten before it went to the flash: the new data takes the old slot.
             return true;
         }
         let mut slot = self.buffer.fill(unit, stream, self.epoch);
@@ -28,7 +28,7 @@ impl Nand {
         true
     }
 
-    /// A unit holds nothing from now on.
+    /// Deallocates a unit.
     pub(super) fn deallocate(&mut self, unit: u32) {
         let entry = std::mem::replace(&mut self.ftl.map[unit as usize], NONE);
         if entry == NONE {
@@ -45,10 +45,10 @@ impl Nand {
         }
     }
 
-    /// A unit of the buffer is on the media, or needs not be.
+    /// A unit of the buffer is on the media, or was deallocated.
     fn slot_freed(&mut self, epoch: u32) {
         for flush in &mut self.flushes {
-            // What was buffered before the flush came carries an older number.
+            // Units buffered before the flush arrived have an older epoch.
             if epoch.wrapping_sub(flush.epoch) as i32 <= -1 {
                 flush.remaining -= 1;
             }
@@ -62,7 +62,7 @@ impl Nand {
         }
     }
 
-    /// Works out whether a group can take a row of the host.
+    /// Updates whether a group can take a host row.
     pub(super) fn refresh(&mut self, group: u32) {
         let c = &self.collectors[group as usize];
         let open = c.host_rows < self.config.buffer.rows_per_die * self.shape.wide
@@ -76,7 +76,7 @@ impl Nand {
         }
     }
 
-    /// The next group in turn that can take a row.
+    /// The next group after `after` that can take a row.
     fn next_group(&self, after: u32) -> Option<u32> {
         let from = (after + 1) % self.shape.groups;
         let words = self.accepting.len();
@@ -94,9 +94,9 @@ impl Nand {
         None
     }
 
-    /// Hands rows of buffered units to the dies.
+    /// Sends rows of buffered units to the dies.
     pub(super) fn dispatch(&mut self, now_ns: u64) {
-        // Without capacitors a flush drives out rows that are not full.
+        // Without capacitors a flush also writes partly filled rows.
         let least = if self.flushes.is_empty() { self.shape.row_units } else { 1 };
         for stream in 0..self.config.ftl.streams {
             while self.buffer.waiting(stream) >= least {
@@ -126,7 +126,7 @@ impl Nand {
         }
     }
 
-    /// A row of the host is on the media.
+    /// A host row is on the media.
     pub(super) fn host_programmed(&mut self, op: FlashOp, now_ns: u64) {
         let (mut slot, mut last, mut units) = (op.head, op.head, 0);
         for physical in op.base..op.base + self.shape.row_units {
@@ -155,7 +155,7 @@ impl Nand {
         self.wake_writers(now_ns);
     }
 
-    /// Lets waiting writes into the buffer, and what is buffered out of it.
+    /// Lets waiting writes into the buffer, and sends buffered rows to the dies.
     pub(super) fn wake_writers(&mut self, now_ns: u64) {
         while let Some(id) = self.writers.pop_front() {
             if !self.buffer_write(id, now_ns) {

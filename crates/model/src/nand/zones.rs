@@ -1,60 +1,59 @@
-//! Zones: regions that the host writes from begin to end and resets as a whole, each on blocks of its own.
+//! Zones: regions that the host writes sequentially and resets as a whole, each on its own block.
 //!
-//! A zone is as large as a block over all dies. Each open zone has a write point (a stream of the translation layer), which
-//! takes another zone only when the one before is full: so a block holds one zone, a reset leaves the whole block without
-//! valid data, and collection has nothing to move. Media writes are the host's, and what fills up zones that were finished
-//! early.
+//! A zone is as large as a block over all dies. Each open zone has a write point (a stream of the translation layer), which takes another
+//! zone only when the previous one is full. So a block holds one zone, a reset leaves the whole block without valid data, and collection
+//! moves nothing. Media writes are the host's writes plus the padding of zones that were finished early.
 
 use super::config::{Config, ConfigError, UNIT_BYTES};
 use super::{Nand, shape::BUFFERED, shape::NONE};
 use crate::ssd::{Command, Counters, Done, Op, Ssd};
 
-/// Bytes of one command of those that a reset or a finish is made of.
+/// Size of the commands into which a reset or a finish is split, in bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Why a zoned command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
-    /// There is no such zone.
+    /// The zone does not exist.
     #[error("zone {zone}: the drive has zones 0 to {}", zones.saturating_sub(1))]
     Unknown {
-        /// Which was asked for.
+        /// The zone asked for.
         zone: u32,
-        /// How many there are.
+        /// Number of zones.
         zones: u32,
     },
-    /// Not at the write pointer.
+    /// The write is not at the write pointer.
     #[error("zone {zone}: written at byte {at} of it, the write pointer is at {pointer}")]
     NotSequential {
-        /// Which zone.
+        /// The zone.
         zone: u32,
-        /// Where the write was to begin, in bytes from the zone's begin.
+        /// Offset of the write, in bytes from the start of the zone.
         at: u64,
-        /// Where it may begin.
+        /// The write pointer, in bytes from the start of the zone.
         pointer: u64,
     },
-    /// Longer than what is left of the zone, empty, or not whole units.
+    /// The write is longer than the rest of the zone, empty, or not a multiple of 4096 bytes.
     #[error("zone {zone}: {bytes} bytes cannot be written, allowed are multiples of 4096 up to {left}")]
     Length {
-        /// Which zone.
+        /// The zone.
         zone: u32,
         /// Bytes of the write.
         bytes: u64,
-        /// Bytes that are left.
+        /// Bytes left in the zone.
         left: u64,
     },
-    /// As many zones are open as may be.
+    /// The maximum number of zones is open.
     #[error("zone {zone}: {open} zones are open, as many as may be; finish one first")]
     TooManyOpen {
-        /// Which zone was to be opened.
+        /// The zone to be opened.
         zone: u32,
-        /// How many are open.
+        /// Number of open zones.
         open: u32,
     },
-    /// A zone that is being written cannot be reset.
+    /// A zone that is open or still being written cannot be reset.
     #[error("zone {zone}: still open or written; finish it and wait")]
     Open {
-        /// Which zone.
+        /// The zone.
         zone: u32,
     },
 }
@@ -64,7 +63,7 @@ enum State {
     Empty,
     Open(u8),
     Full,
-    /// Full, and to be reset once all of it has left the write buffer.
+    /// Full, with a reset that waits until the zone's data has left the write buffer.
     Resetting,
 }
 
@@ -78,7 +77,7 @@ struct Zone {
 /// A command in the drive.
 #[derive(Clone, Copy, Debug)]
 struct Flying {
-    /// The host's tag; none where the drive waits for more of the same.
+    /// The host's tag; none for a command that is not the last part of the host's.
     tag: Option<u64>,
     zone: u32,
 }
@@ -88,7 +87,7 @@ pub struct Zoned {
     drive: Nand,
     zone_bytes: u64,
     zones: Vec<Zone>,
-    /// Which write points are taken.
+    /// Whether each write point is in use.
     taken: Vec<bool>,
     flying: Vec<Flying>,
     free: Vec<usize>,
@@ -97,10 +96,10 @@ pub struct Zoned {
 }
 
 impl Zoned {
-    /// The drive of a configuration with zones over all its dies, of which `open_max` (1 to 16) can be open at once.
+    /// Builds a drive with zones over all its dies, of which `open_max` (1 to 16) can be open at once.
     ///
     /// # Errors
-    /// [`ConfigError`] where that does not hold together: the spare flash must hold an open block for each open zone.
+    /// [`ConfigError`] where the result is not consistent: the spare flash must hold an open block for each open zone.
     pub fn new(mut config: Config, open_max: u32) -> Result<Self, ConfigError> {
         config.ftl.superblock_dies = config.geometry.channels * config.geometry.dies_per_channel;
         config.ftl.streams = open_max;
@@ -131,29 +130,29 @@ impl Zoned {
         self.zones.len() as u32
     }
 
-    /// Where a zone is written next, in bytes from its begin; none where there is no such zone.
+    /// Write pointer of a zone, in bytes from its start; none where the zone does not exist.
     #[must_use]
     pub fn pointer_bytes(&self, zone: u32) -> Option<u64> {
         self.zones.get(zone as usize).map(|zone| zone.pointer_bytes)
     }
 
-    /// What the drive has counted; what fills up finished zones is not the host's.
+    /// The drive's counters; the padding of finished zones does not count as written by the host.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let counters = self.drive.counters();
         Counters { host_written_bytes: counters.host_written_bytes.saturating_sub(self.padding_bytes), ..counters }
     }
 
-    /// When something happens next; `u64::MAX` where the drive is idle.
+    /// Time of the next event in nanoseconds; `u64::MAX` where the drive is idle.
     #[must_use]
     pub fn next_event_ns(&self) -> u64 {
         self.drive.next_event_ns()
     }
 
-    /// Checks the laws of conservation.
+    /// Checks the conservation laws.
     ///
     /// # Errors
-    /// What does not add up.
+    /// A description of what does not add up.
     pub fn check(&self) -> Result<(), String> {
         self.drive.check()
     }
@@ -172,10 +171,10 @@ impl Zoned {
         self.drive.submit(at_ns, Command { tag: slot as u64, ..command });
     }
 
-    /// Writes `bytes` at `offset_bytes` from the begin of a zone.
+    /// Writes `bytes` at `offset_bytes` from the start of a zone.
     ///
     /// # Errors
-    /// [`ZoneError`]: only at the write pointer, within the zone, and while few enough zones are open.
+    /// [`ZoneError`] where the write is not at the write pointer, not within the zone, or opens one zone too many.
     pub fn write(&mut self, at_ns: u64, tag: u64, zone: u32, offset_bytes: u64, bytes: u64) -> Result<(), ZoneError> {
         self.write_part(at_ns, Some(tag), zone, offset_bytes, bytes)
     }
@@ -218,7 +217,8 @@ impl Zoned {
         Ok(())
     }
 
-    /// Fills up an open zone, as drives do that cannot leave a block half written; ends when all of it is in the drive.
+    /// Pads an open zone to its end, as drives do that cannot leave a block partly written. The command ends when all padding is in the
+    /// drive.
     ///
     /// # Errors
     /// [`ZoneError::Unknown`], and [`ZoneError::Length`] where the zone is not open.
@@ -237,10 +237,10 @@ impl Zoned {
         Ok(())
     }
 
-    /// Empties a zone that is full; an empty one stays so. It ends once the drive has dropped its data.
+    /// Resets a full zone; an empty zone stays empty. The command ends once the drive has dropped the data.
     ///
     /// # Errors
-    /// [`ZoneError::Unknown`], and [`ZoneError::Open`] where it is not full or still written.
+    /// [`ZoneError::Unknown`], and [`ZoneError::Open`] where the zone is not full or still being written.
     pub fn reset(&mut self, at_ns: u64, tag: u64, zone: u32) -> Result<(), ZoneError> {
         match self.zone(zone)? {
             Zone { state: State::Full | State::Empty, flying: 0, .. } => {
@@ -253,7 +253,7 @@ impl Zoned {
         }
     }
 
-    /// Data in the buffer have their place in a block already: they go there before they are dropped.
+    /// A reset waits until the zone's buffered data has been written: that data already has its place in the block.
     fn begin_resets(&mut self, now_ns: u64) {
         for (tag, zone) in std::mem::take(&mut self.resets) {
             let first = zone * self.drive.shape.block_units;
@@ -276,14 +276,14 @@ impl Zoned {
         }
     }
 
-    /// Reads; within one zone or over several.
+    /// Reads within one zone or across several.
     pub fn read(&mut self, at_ns: u64, tag: u64, offset_bytes: u64, len_bytes: u32) {
         let zone = ((offset_bytes / self.zone_bytes) as u32).min(self.zones().saturating_sub(1));
         let command = Command { tag: 0, op: Op::Read, offset_bytes, len_bytes, stream: 0 };
         self.send(at_ns, Flying { tag: Some(tag), zone }, command);
     }
 
-    /// Lets everything happen up to and including `to_ns`.
+    /// Processes all events up to and including `to_ns`.
     pub fn advance(&mut self, to_ns: u64, done: &mut Vec<Done>) {
         let mut inner = Vec::new();
         self.drive.advance(to_ns, &mut inner);
@@ -301,7 +301,7 @@ impl Zoned {
                 && entry.pointer_bytes == self.zone_bytes
                 && let State::Open(stream) = entry.state
             {
-                // Only now may another zone follow on this write point: all of this one is ahead of it.
+                // Only now may another zone use this write point: all data of this zone precedes it.
                 entry.state = State::Full;
                 self.taken[usize::from(stream)] = false;
             }
@@ -364,7 +364,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Whatever the order of appends, finishes and resets: nothing is ever moved.
+        /// Nothing is ever moved, whatever the order of appends, finishes and resets.
         #[test]
         fn zoned_use_is_not_amplified(
             steps in prop::collection::vec((0u32..20, 1u64..100, 0u8..20, 0u64..300_000), 300..900),
@@ -398,7 +398,7 @@ mod tests {
         let mut now_ns = 0;
         let mut random = forebay_block::Random::new(7);
         for round in 0..400_u32 {
-            // Zones die in no order.
+            // Zones are reset in random order.
             let zone = if round < drive.zones() { round } else { random.below(drive.zones().into()) as u32 };
             if drive.pointer_bytes(zone) == Some(all) {
                 drive.reset(now_ns, 0, zone).unwrap();

@@ -1,12 +1,12 @@
-//! What an XPoint drive is made of, as its preset says it.
+//! Parameters of an XPoint drive, as in its preset.
 
 use crate::endurance::Life;
 use serde::Deserialize;
 
-/// Unit of the controller: what it stripes over the dies, in bytes.
+/// Unit that the controller stripes over the dies, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// Parts of a drive and their times. Read from TOML; unknown keys are refused.
+/// Parameters of a drive. Read from TOML; unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -14,45 +14,44 @@ pub struct Config {
     pub capacity_bytes: u64,
     /// Media channels, 1 to 64.
     pub channels: u32,
-    /// Dies at each channel, 1 to 64.
+    /// Dies per channel, 1 to 64.
     pub dies_per_channel: u32,
-    /// Channels over which one 4 KiB block is striped, one die at each; divides `channels`.
+    /// Channels over which a 4 KiB block is striped, one die on each; divides `channels`.
     pub stripe_channels: u32,
-    /// Fixed time of a command in controller and link that no other command waits for, half of it before the media and
-    /// half after, in nanoseconds.
+    /// Fixed latency of a command in controller and link, half before the media and half after, in nanoseconds. It delays no other command.
     pub controller_ns: u64,
-    /// Least time between two commands that the controller takes, in nanoseconds.
+    /// Least time between two commands that the controller starts, in nanoseconds.
     pub command_interval_ns: u64,
-    /// Commands that the controller works at once, 1 to 65536; others wait in their queues, in the order of arrival.
+    /// Commands that the controller processes at once, 1 to 65536; others wait in arrival order.
     pub commands: u32,
-    /// More fixed time for a command that is not whole aligned blocks: the controller's firmware works in place of its
-    /// hardware path. In nanoseconds.
+    /// Additional latency of a command that does not consist of whole aligned blocks, in nanoseconds: firmware processes it instead of the
+    /// hardware path.
     pub slow_path_ns: u64,
     /// Payload of the link towards the host, in bytes a second.
     pub link_read_bytes_per_s: u64,
     /// Payload of the link towards the drive, in bytes a second.
     pub link_write_bytes_per_s: u64,
-    /// Time that a block's data holds its channels when read, in nanoseconds.
+    /// How long a read block's data holds its channels, in nanoseconds.
     pub channel_read_ns: u64,
-    /// Time that a block's data holds its channels when written, in nanoseconds.
+    /// How long a written block's data holds its channels, in nanoseconds.
     pub channel_write_ns: u64,
-    /// Time in which a channel turns from one direction to the other, in nanoseconds.
+    /// Time that a channel takes to change direction, in nanoseconds.
     pub turnaround_ns: u64,
-    /// Time from the start of a read in the dies to data in their registers, in nanoseconds.
+    /// Time from the start of a read in the dies until the data is in their registers, in nanoseconds.
     pub die_read_ns: u64,
-    /// Time after a read in which the dies cannot start anything else, in nanoseconds.
+    /// Time after a read in which the dies cannot start another operation, in nanoseconds.
     pub die_read_recovery_ns: u64,
-    /// Time from data in the registers of the dies to the write's being in the cells, in nanoseconds.
+    /// Time from data in the die registers until it is in the cells, in nanoseconds.
     pub die_write_ns: u64,
-    /// Time after a write in which the dies cannot start anything else, in nanoseconds.
+    /// Time after a write in which the dies cannot start another operation, in nanoseconds.
     pub die_write_recovery_ns: u64,
-    /// Data registers of a die, 1 to 8: with two, data moves while the dies work on the next block.
+    /// Data registers of a die, 1 to 8: with two, data moves while the dies process the next block.
     pub registers: u32,
-    /// Upkeep of the media in the background.
+    /// Background refresh of the media.
     pub refresh: Refresh,
-    /// Moving of data so that all places wear alike.
+    /// Wear levelling by moving data.
     pub levelling: Levelling,
-    /// What the drive may be worn by; not rated where left out.
+    /// Rated wear; not rated where left out.
     pub endurance: Option<Endurance>,
 }
 
@@ -66,31 +65,31 @@ pub struct Endurance {
     pub years: u32,
 }
 
-/// Wear levelling: after so many writes to a set of dies the set is held while data in it is moved.
+/// Wear levelling: after a number of writes to a set of dies, the set is occupied while data in it is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Levelling {
-    /// Blocks written to a set between two moves; 0: never.
+    /// Blocks written to a set between two moves; 0 disables levelling.
     pub every_writes: u64,
-    /// How long a move holds the set, in nanoseconds.
+    /// How long a move occupies the set, in nanoseconds.
     pub length_ns: u64,
     /// Bytes that a move writes, a multiple of 4096.
     pub moved_bytes: u64,
 }
 
-/// Background refresh: each set of dies is held for a while, again and again.
+/// Background refresh: each set of dies is occupied for a while, periodically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// Time between two refreshes of one set of dies, in nanoseconds; 0: none.
+    /// Time between two refreshes of one set of dies, in nanoseconds; 0 disables refresh.
     pub period_ns: u64,
-    /// How long one holds the set, in nanoseconds; shorter than the period.
+    /// How long one refresh occupies the set, in nanoseconds; shorter than the period.
     pub length_ns: u64,
-    /// How many times as often it runs after a long time without power, 1 to 1000.
+    /// Factor by which refreshes are more frequent after a long time without power, 1 to 1000.
     pub fast_factor: u64,
-    /// For how long it then runs so, in nanoseconds.
+    /// How long that higher frequency lasts, in nanoseconds.
     pub fast_for_ns: u64,
-    /// Whether the drive was long without power before time 0.
+    /// Whether the drive was without power for long before time 0.
     #[serde(default)]
     pub after_long_power_off: bool,
 }
@@ -106,35 +105,34 @@ pub enum ConfigError {
     Range {
         /// Key in the TOML.
         key: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
-        /// Least allowed.
+        /// Least allowed value.
         least: u64,
-        /// Most allowed.
+        /// Greatest allowed value.
         most: u64,
     },
-    /// Two numbers do not fit each other.
+    /// Two numbers contradict each other.
     #[error("{0}")]
     Unfit(&'static str),
 }
 
-/// Longest time that a part may take, so that sums of times cannot overflow: one minute.
+/// Upper bound of every time, one minute, so that sums cannot overflow.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Config {
-    /// Reads and checks a preset.
+    /// Parses and checks a preset.
     ///
     /// # Errors
-    /// [`ConfigError`] where it is not TOML of this form, or cannot be a drive.
+    /// [`ConfigError`] where the text is not TOML of this form, or the parameters do not form a valid drive.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let config: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
         config.check()?;
         Ok(config)
     }
 
-    /// The same parts with another capacity, rounded down to whole blocks, at least one, and its rated writes in
-    /// proportion. The number of channels and dies
-    /// stays: what changes on real drives of one family is how much each die holds or how many modules there are.
+    /// The same drive with another capacity, rounded down to whole blocks but at least one, and its rated writes in proportion. The number
+    /// of channels and dies stays: real drives of one family differ in the capacity of a die or in the number of modules.
     #[must_use]
     pub fn scaled(mut self, size_bytes: u64) -> Self {
         let whole_bytes = u128::from(self.capacity_bytes.max(1));
@@ -146,8 +144,8 @@ impl Config {
         self
     }
 
-    /// What the media takes before it is worn; none where the preset rates none. Media that is written in place takes
-    /// what the host writes.
+    /// Writes that the media endures; none where the preset does not rate them. Media that is written in place takes exactly the host's
+    /// writes.
     #[must_use]
     pub fn life(&self) -> Option<Life> {
         let Endurance { written_bytes, years } = self.endurance?;
@@ -155,16 +153,16 @@ impl Config {
         Some(Life { capacity_bytes, media_bytes, years: f64::from(years) })
     }
 
-    /// Sets of dies that work together on one block.
+    /// Number of sets: dies that work together on one block.
     #[must_use]
     pub fn sets(&self) -> u32 {
         self.channels / self.stripe_channels.max(1) * self.dies_per_channel
     }
 
-    /// Refuses what cannot be a drive.
+    /// Checks all parameters.
     ///
     /// # Errors
-    /// [`ConfigError`], with the key and its range.
+    /// [`ConfigError`] with the key and its range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let range = |key, value: u64, least, most| {
             if (least..=most).contains(&value) { Ok(()) } else { Err(ConfigError::Range { key, value, least, most }) }

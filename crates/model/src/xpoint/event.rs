@@ -1,14 +1,14 @@
-//! What happens next in the drive: a heap of small events, in the order of their times, then of their making.
+//! Future events of the drive: a heap, ordered by time, then by creation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Which way a block's data goes over the bus.
+/// Direction of a block's data over the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direction {
     /// To the controller.
     Read,
-    /// To the controller, to be written back with a part replaced.
+    /// To the controller, to be written back after part of it was replaced.
     ReadToModify,
     /// To the dies.
     Write,
@@ -23,23 +23,23 @@ impl Direction {
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// A command is at the controller.
+    /// A command arrives at the controller.
     Arrive { slot: u32 },
-    /// A command goes on to the media.
+    /// A command is passed to the media.
     Hand { slot: u32 },
     /// A set has the data of a block in its registers.
     Sensed { slot: u32, set: u32, direction: Direction },
     /// A block is in the cells of its set.
     Written { slot: u32, set: u32 },
-    /// A set can start something again.
+    /// A set can start another operation.
     SetFree { set: u32 },
-    /// A block's data is across the bus.
+    /// A block's data has crossed the bus.
     Moved { slot: u32, set: u32, direction: Direction },
     /// The host can see the end of a command.
     Complete { slot: u32 },
 }
 
-/// The events to come.
+/// The future events.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, What)>>,
@@ -52,7 +52,7 @@ impl Events {
         self.made += 1;
     }
 
-    /// The next one, where it is not after `to_ns`.
+    /// Returns the next event, where it is not after `to_ns`.
     pub(super) fn pop(&mut self, to_ns: u64) -> Option<(u64, What)> {
         if self.next_ns() > to_ns {
             return None;

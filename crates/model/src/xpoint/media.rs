@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 /// Dies that work together on one block.
 #[derive(Debug)]
 struct Set {
-    /// Blocks that wait for it, in the order in which they came.
+    /// Blocks that wait for the set, in arrival order.
     waiting: VecDeque<(u32, Direction)>,
-    /// Whether its cells are at work: reading, recovering, writing, refreshing.
+    /// Whether the cells are busy: reading, writing, recovering or refreshing.
     busy: bool,
-    /// Since when they are not.
+    /// When the cells last became free.
     free_since_ns: u64,
     /// Registers in use.
     registers: u32,
-    /// Blocks in registers whose writing has not begun; no more than there are registers.
+    /// Blocks in registers whose write has not begun; at most as many as there are registers.
     to_write: VecDeque<u32>,
-    /// Blocks written since data was last moved.
+    /// Blocks written since the last move of wear levelling.
     written: u64,
     /// When the next refresh is due.
     refresh_ns: u64,
@@ -32,7 +32,7 @@ struct Bus {
     reads: bool,
 }
 
-/// All sets and buses. Queues are as long as what the host keeps in flight, in blocks.
+/// All sets and buses. The queues are bounded by the blocks that the host keeps in flight.
 #[derive(Debug)]
 pub(super) struct Media {
     config: Config,
@@ -57,7 +57,7 @@ impl Media {
                 } else {
                     random.below(config.levelling.every_writes)
                 },
-                // Spread over the period by the seed, so that sets are not refreshed at once.
+                // The seed spreads the refreshes over the period, so that the sets are not refreshed at the same time.
                 refresh_ns: if config.refresh.period_ns == 0 {
                     u64::MAX
                 } else {
@@ -76,14 +76,14 @@ impl Media {
         self.moved_bytes
     }
 
-    /// A block comes to its set: blocks go round the sets, so that neighbours are read and written at once.
+    /// Queues a block at its set. Consecutive blocks go to different sets, so that neighbours are processed in parallel.
     pub(super) fn queue(&mut self, now_ns: u64, block: u64, slot: u32, direction: Direction, events: &mut Events) {
         let set = (block % self.sets.len() as u64) as usize;
         self.sets[set].waiting.push_back((slot, direction));
         self.start(now_ns, set as u32, events);
     }
 
-    /// Starts what a set can start: writes that wait in its registers first, then what waits for it, in order.
+    /// Starts the next operation of a set: writes in its registers first, then waiting blocks in order.
     fn start(&mut self, now_ns: u64, at: u32, events: &mut Events) {
         if let Some(&slot) = self.sets[at as usize].to_write.front()
             && !self.is_held(now_ns, at, events)
@@ -124,7 +124,7 @@ impl Media {
         }
     }
 
-    /// Whether the cells of a set are at work now. A refresh that is due begins here: nobody asks before.
+    /// Whether the cells of a set are busy now. A due refresh begins here, because nothing can observe it earlier.
     fn is_held(&mut self, now_ns: u64, at: u32, events: &mut Events) -> bool {
         let refresh = &self.config.refresh;
         let set = &mut self.sets[at as usize];
@@ -134,7 +134,7 @@ impl Media {
         if set.refresh_ns > now_ns {
             return false;
         }
-        // Of those that fell into idle time only the last can still run.
+        // Of the refreshes that fell into idle time, only the last can still be running.
         let fast_until_ns = if refresh.after_long_power_off { refresh.fast_for_ns } else { 0 };
         let period_at =
             |due_ns| if due_ns < fast_until_ns { refresh.period_ns / refresh.fast_factor } else { refresh.period_ns };
@@ -155,12 +155,12 @@ impl Media {
         true
     }
 
-    /// A block is in the registers of its set and wants out.
+    /// A block is in the registers of its set and needs the bus.
     pub(super) fn sensed(&mut self, now_ns: u64, slot: u32, set: u32, direction: Direction, events: &mut Events) {
         self.join_bus(now_ns, slot, set, direction, events);
     }
 
-    /// The cells of a set are done.
+    /// The cells of a set are free again.
     pub(super) fn set_free(&mut self, now_ns: u64, at: u32, events: &mut Events) {
         let set = &mut self.sets[at as usize];
         set.busy = false;
@@ -168,13 +168,13 @@ impl Media {
         self.start(now_ns, at, events);
     }
 
-    /// A block is in the cells of its set, and a register free.
+    /// A block is in the cells of its set, which frees a register.
     pub(super) fn written(&mut self, now_ns: u64, at: u32, events: &mut Events) {
         self.sets[at as usize].registers -= 1;
         self.start(now_ns, at, events);
     }
 
-    /// A block's data is across the bus, which takes the next.
+    /// A block's data has crossed the bus, which takes the next block.
     pub(super) fn moved(&mut self, now_ns: u64, slot: u32, at: u32, direction: Direction, events: &mut Events) {
         let bus = self.bus_of(at);
         self.buses[bus].busy = false;

@@ -1,10 +1,9 @@
-//! XPoint drives: 4 KiB blocks striped over dies that work together, written in place, with nothing to collect.
+//! XPoint drives: 4 KiB blocks striped over dies that work together, written in place, without garbage collection.
 //!
-//! A block occupies one die at each channel of its stripe. These dies always work on the same block, so they are one
-//! *set* here, and the channels of a stripe are one *bus*. A command waits for the controller, for its sets (each does
-//! one thing at a time), for the bus (one transfer at a time, turning round between directions) and for the link.
-//! A write ends when it is in the cells. Dies need time after each access before the next; what comes to the same set
-//! meanwhile waits: that, refresh and wear levelling are where tails come from.
+//! A block occupies one die on each channel of its stripe. These dies always work on the same block, so the model treats them as one *set*,
+//! and the channels of a stripe as one *bus*. A command waits for the controller, for its sets (one operation at a time), for the bus (one
+//! transfer at a time, with a turnaround between directions) and for the link. A write ends when it is in the cells. After each access the
+//! dies need time before the next; other commands for the same set wait for that. This, refresh and wear levelling cause the tails.
 
 mod config;
 mod event;
@@ -26,11 +25,11 @@ struct Slot {
     op: Op,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Blocks that are handed to the media already.
+    /// Blocks that were passed to the media.
     handed: u32,
-    /// Blocks whose transfer is still to come.
+    /// Blocks whose transfer is outstanding.
     left: u32,
-    /// When the last of its data is through the link to the host.
+    /// When the last byte of its data so far has crossed the link to the host.
     through_ns: u64,
 }
 
@@ -44,7 +43,7 @@ impl Slot {
         (end.div_ceil(BLOCK_BYTES) - self.first_block()) as u32
     }
 
-    /// Bytes of the command in its `index`th block.
+    /// Bytes of the command in its block number `index`.
     fn bytes_in(&self, index: u32) -> u64 {
         let block = (self.first_block() + u64::from(index)) * BLOCK_BYTES;
         let end = self.offset_bytes + u64::from(self.len_bytes);
@@ -56,38 +55,38 @@ impl Slot {
     }
 }
 
-/// Time of a link for so many bytes, up to 4 GiB of them.
+/// Time of a link for `bytes`, up to 4 GiB.
 fn link_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     (bytes * 1_000_000_000).div_ceil(bytes_per_s)
 }
 
-/// An XPoint drive in virtual time. What it remembers of commands is bounded by what the host keeps in flight.
+/// An XPoint drive in virtual time. Its memory for commands is bounded by what the host keeps in flight.
 #[derive(Debug)]
 pub struct XPoint {
     config: Config,
     events: Events,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Commands that the controller works, and those that it has not taken yet.
+    /// Commands that the controller processes, and commands that wait for it.
     working: u32,
     waiting: VecDeque<u32>,
     media: Media,
-    /// From when the controller can take the next command.
+    /// When the controller can take the next command.
     controller_free_ns: u64,
-    /// From when the link to the host is free, and the one to the drive.
+    /// When the link to the host and the link to the drive become free.
     to_host_free_ns: u64,
     to_drive_free_ns: u64,
     counters: Counters,
     lifetime_written_bytes: u64,
-    /// What wear levelling had written when the counters were set to 0.
+    /// Bytes that wear levelling had written at the last reset of the counters.
     moved_before_bytes: u64,
 }
 
 impl XPoint {
-    /// A drive of these parts. The seed decides when in its period each set of dies is refreshed first, and nothing else.
+    /// Builds a drive. The seed decides only when in its period each set of dies is first refreshed.
     ///
     /// # Errors
-    /// [`ConfigError`] where the parts cannot be a drive.
+    /// [`ConfigError`] where the parameters do not form a valid drive.
     pub fn new(config: Config, seed: u64) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
@@ -129,7 +128,7 @@ impl XPoint {
         }
     }
 
-    /// A command is in its queue.
+    /// A command arrives in its queue.
     fn arrive(&mut self, now_ns: u64, slot: u32) {
         if self.working < self.config.commands {
             self.take(now_ns, slot);
@@ -148,7 +147,7 @@ impl XPoint {
         let mut ready_ns = taken_ns + self.config.controller_ns / 2;
         match command.op {
             Op::Flush | Op::Trim => {
-                // Nothing to do in the media: what was acknowledged is durable, and a place is written over as it is.
+                // No media work: acknowledged data is durable already, and blocks are overwritten in place.
                 let what = What::Complete { slot };
                 self.events.push(ready_ns + self.config.controller_ns.div_ceil(2), what);
                 return;
@@ -160,7 +159,7 @@ impl XPoint {
             ready_ns += self.config.slow_path_ns;
         }
         if command.op == Op::Write {
-            // Its data is fetched block by block; the first is there after its own time on the link.
+            // The data is fetched block by block; the first block is there after its own time on the link.
             let begin_ns = ready_ns.max(self.to_drive_free_ns);
             self.to_drive_free_ns = begin_ns + link_ns(len, self.config.link_write_bytes_per_s);
             ready_ns = begin_ns + link_ns(command.bytes_in(0), self.config.link_write_bytes_per_s);
@@ -168,7 +167,7 @@ impl XPoint {
         self.events.push(ready_ns, What::Hand { slot });
     }
 
-    /// Blocks go to their sets: of a read all, of a write the one whose data is there.
+    /// Passes blocks to their sets: all blocks of a read, of a write the block whose data has arrived.
     fn hand(&mut self, now_ns: u64, slot: u32) {
         let command = self.slots[slot as usize];
         let blocks = command.blocks();
@@ -177,7 +176,7 @@ impl XPoint {
             let whole = command.bytes_in(index) == BLOCK_BYTES;
             let direction = match command.op {
                 Op::Write if whole => Direction::Write,
-                // What is around a part of a block must be read before the block can be written.
+                // A partly written block must be read before it can be written.
                 Op::Write => Direction::ReadToModify,
                 _ => Direction::Read,
             };
@@ -196,12 +195,12 @@ impl XPoint {
         }
     }
 
-    /// A block's data is across the bus.
+    /// A block's data has crossed the bus.
     fn moved(&mut self, now_ns: u64, slot: u32, set: u32, direction: Direction) {
         self.media.moved(now_ns, slot, set, direction, &mut self.events);
         if direction == Direction::Read {
             let command = &mut self.slots[slot as usize];
-            // Which block it was does not matter to the link: each sends an equal part.
+            // The link does not distinguish the blocks: each sends an equal part.
             let bytes = u64::from(command.len_bytes.div_ceil(command.blocks()));
             let begin_ns = now_ns.max(self.to_host_free_ns);
             self.to_host_free_ns = begin_ns + link_ns(bytes, self.config.link_read_bytes_per_s);
@@ -210,7 +209,7 @@ impl XPoint {
         }
     }
 
-    /// A block of a command is done in the media.
+    /// A block of a command has ended in the media.
     fn block_ends(&mut self, now_ns: u64, slot: u32) {
         let command = &mut self.slots[slot as usize];
         command.left -= 1;
@@ -238,7 +237,7 @@ impl Ssd for XPoint {
         };
         entry.left = entry.blocks();
         if command.len_bytes == 0 && command.op != Op::Trim {
-            // No data, nothing for the media: an NVMe command moves at least one sector, so this is a flush in effect.
+            // A command without data does nothing in the media, like a flush: an NVMe command moves at least one sector.
             entry.op = Op::Flush;
         }
         let slot = if let Some(slot) = self.free.pop() {
@@ -262,7 +261,7 @@ impl Ssd for XPoint {
     }
 
     fn counters(&self) -> Counters {
-        // Wear is levelled over the whole media, so the most worn block is as worn as the mean.
+        // Wear is levelled over the whole media, so the most worn block equals the mean.
         let moved_bytes = self.media.moved_bytes();
         let cycles_max = (self.lifetime_written_bytes + moved_bytes).div_ceil(self.config.capacity_bytes);
         let media_written_bytes = self.counters.media_written_bytes + moved_bytes - self.moved_before_bytes;
@@ -274,6 +273,6 @@ impl Ssd for XPoint {
         self.moved_before_bytes = self.media.moved_bytes();
     }
 
-    /// Changes nothing: what was written before has no effect on media that is written in place.
+    /// Does nothing: earlier writes have no effect on media that is written in place.
     fn age(&mut self, _past: Past) {}
 }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A drive whose times can be added up by hand: 4 sets at one bus, no refresh.
+/// A drive whose times can be added up by hand: 4 sets on one bus, no refresh.
 fn plain() -> Config {
     Config {
         capacity_bytes: 1 << 30,
@@ -32,7 +32,7 @@ fn command(tag: u64, op: Op, offset_bytes: u64, len_bytes: u32) -> Command {
     Command { tag, op, offset_bytes, len_bytes, stream: 0 }
 }
 
-/// When each of these ends, in the order of their tags.
+/// When each of the commands ends, in the order of their tags.
 fn ends(config: Config, commands: &[(u64, Op, u64, u32)]) -> Vec<u64> {
     let mut ssd = XPoint::new(config, 1).unwrap();
     for (tag, &(at_ns, op, offset, len)) in commands.iter().enumerate() {
@@ -59,7 +59,7 @@ fn an_idle_drive_takes_the_sum_of_its_parts() {
 #[test]
 fn blocks_of_one_set_wait_for_its_dies_and_others_do_not() {
     let blocks = |second: u64| [(0, Op::Read, 0, 4096), (0, Op::Read, second * 4096, 4096)];
-    // The other set: only the link, which is slower than the bus here, is shared.
+    // Another set: only the link is shared, which is slower than the bus here.
     assert_eq!(ends(plain(), &blocks(1)), [4800, 5800]);
     // The same set: the second starts after the recovery of the first.
     assert_eq!(ends(plain(), &blocks(4)), [4800, 4800 + 1500 + 700]);
@@ -87,10 +87,10 @@ fn parts_of_blocks_and_unaligned_ranges_cost_more() {
     let one = |op, offset, len| ends(plain(), &[(0, op, offset, len)])[0];
     assert!(one(Op::Read, 0, 512) > one(Op::Read, 0, 4096));
     assert!(one(Op::Read, 2048, 4096) > one(Op::Read, 0, 8192));
-    // A part that is written is read first.
+    // A partly written block is read first.
     assert!(one(Op::Write, 0, 512) >= one(Op::Write, 0, 4096) + 1500);
     assert!(one(Op::Write, 2048, 4096) > one(Op::Write, 0, 8192));
-    // What it costs the media is a whole block.
+    // The media writes a whole block for it.
     let mut ssd = XPoint::new(plain(), 1).unwrap();
     ssd.submit(0, command(0, Op::Write, 512, 512));
     ssd.advance(1_000_000, &mut Vec::new());
@@ -118,10 +118,10 @@ fn refresh_holds_a_set_and_idle_time_catches_up_with_it() {
         let ends = ends(Config { refresh, ..plain() }, &reads);
         ends.iter().zip(&reads).filter(|(end, read)| **end > read.0 + 4800).count()
     };
-    // 100 reads a period, of which nine or ten fall into the refresh.
+    // 100 reads a period, of which nine or ten meet the refresh.
     let slow = held(refresh, 2000);
     assert!((160..=220).contains(&slow), "{slow}");
-    // Ten times as often after a long time without power, for the first half: 90 of 100 there.
+    // Ten times as often after a long time without power, for the first half: 90 of 100 reads there.
     let fast = Refresh { after_long_power_off: true, fast_for_ns: 10_000_000, fast_factor: 10, ..refresh };
     let fast = held(Refresh { length_ns: 50_000, ..fast }, 2000);
     assert!((500..=700).contains(&fast), "{fast}");
@@ -155,7 +155,7 @@ fn the_same_seed_is_the_same_nanosecond_and_order_of_submission_does_not_matter(
     let mut at_ns = 0;
     let commands: Vec<_> = (0..2000)
         .map(|_| {
-            // Distinct times, so that the order among equals plays no part.
+            // Distinct times, so that ties play no part.
             at_ns += 1 + random.below(4000);
             let op = if random.chance(1, 2) { Op::Read } else { Op::Write };
             (at_ns, op, random.below(1000) * 512, 512 * (1 + random.below(40)) as u32)
@@ -194,8 +194,7 @@ fn what_cannot_be_a_drive_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes in whatever order: each command ends once, not before the least time it needs, and the counters
-    /// hold the host's bytes.
+    /// Random commands in random order: each ends once, not before the least time it needs, and the counters match the host's bytes.
     #[test]
     fn every_command_ends_once_and_never_early(
         commands in prop::collection::vec((0_u64..200_000, 0_u8..8, 0_u64..4000, 1_u32..64), 1..200),
@@ -222,7 +221,7 @@ proptest! {
             match op { Op::Read => read += u64::from(len), Op::Write => written += u64::from(len), _ => {} }
             ssd.submit(at_ns, command(tag as u64, op, sector * 512, len));
         }
-        // In uneven steps: that must not matter, see below.
+        // In uneven steps, which must not change the results.
         let (mut done, mut now_ns) = (Vec::new(), 0);
         while ssd.next_event_ns() != u64::MAX {
             now_ns = (now_ns + step).max(ssd.next_event_ns());

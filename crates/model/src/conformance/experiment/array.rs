@@ -1,4 +1,4 @@
-//! Several drives at one host.
+//! Several drives on one host.
 
 use super::found::{Data, Found, Value};
 use super::setting::{Effort, host};
@@ -8,15 +8,15 @@ use crate::conformance::table::ConformanceError;
 use crate::preset::Drive;
 use crate::ssd::{Command, Counters, Done, Past, Ssd};
 
-/// Drives side by side as one address space, in stripes. A command belongs to the drive on which it begins: the host
-/// keeps each within a stripe. A flush goes to the first drive only.
+/// Drives striped into one address space. A command goes as a whole to the drive on which it begins: the host must not let it cross a
+/// stripe. A flush goes to the first drive only.
 pub struct Array {
     drives: Vec<Box<dyn Ssd>>,
     stripe_bytes: u64,
 }
 
 impl Array {
-    /// As many bytes of each drive as the smallest has are used. None where there is no drive or no stripe.
+    /// Uses as many bytes of each drive as the smallest one has. `None` without a drive or with a stripe of 0 bytes.
     #[must_use]
     pub fn new(drives: Vec<Box<dyn Ssd>>, stripe_bytes: u64) -> Option<Self> {
         (!drives.is_empty() && stripe_bytes > 0).then_some(Self { drives, stripe_bytes })
@@ -71,7 +71,7 @@ impl Ssd for Array {
     }
 }
 
-/// The guide's load for one drive, and drives.
+/// The evaluation guide's load for one drive and for the pair.
 const THREADS_A_DRIVE: u32 = 8;
 const DEPTH: u32 = 4;
 const STRIPE_BYTES: u64 = 4096;

@@ -7,22 +7,22 @@ use crate::host::{Profile, Thread};
 use crate::ssd::{Command, Done, Op, Ssd};
 use forebay_block::Random;
 
-/// A burst, and what the writes are asked to do: as published.
+/// Size of a burst and rate of the scheduled writes, as published.
 const BURST_BYTES: u64 = 400_000_000;
 const WRITE_BYTES_PER_S: u64 = 20_000_000;
-/// Reads and writes are of this size; as `forebay bench mixed` has it. Not published.
+/// Size of reads and writes, as in `forebay bench mixed`. Not published.
 const IO_BYTES: u32 = 128 << 10;
-/// Reads in flight, of one thread; as `forebay bench mixed` has it. Not published.
+/// Reads in flight from one thread, as in `forebay bench mixed`. Not published.
 const DEPTH: u64 = 8;
-/// The writes run so long before the first burst, and the least time between bursts.
+/// The writes run for the lead before the first burst; the pause is the least time between bursts.
 const LEAD_NS: u64 = 2_000_000_000;
 const PAUSE_NS: u64 = 2_000_000_000;
 const BURSTS: u32 = 5;
-/// The published order of what is left of a burst beside the writes, the best first.
+/// Published order of the drives by the share of burst throughput that is left beside the writes, best first.
 const ORDER: [&str; 2] = ["800p", "960evo-250"];
-/// Shown besides; nothing is published about it.
+/// Also shown; nothing is published about this drive.
 const BESIDES: &str = "960evo";
-/// As for the surface.
+/// The same host profile as for the surface.
 const HOST: &str = "windows-inbox";
 /// The drives were filled to 90 % in sequence (low-queue-depth-method.md).
 const FILLED: f64 = 0.9;
@@ -30,11 +30,11 @@ const FILLED: f64 = 0.9;
 /// Throughput of each burst in bytes a second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bursts {
-    /// Without writes.
+    /// Bursts without writes.
     pub alone: Vec<f64>,
-    /// Beside them.
+    /// Bursts beside the writes.
     pub beside: Vec<f64>,
-    /// What the writes reached, in bytes a second.
+    /// Rate that the writes reached, in bytes a second.
     pub written_bytes_per_s: f64,
 }
 
@@ -43,15 +43,15 @@ fn mean(rates: &[f64]) -> f64 {
 }
 
 impl Bursts {
-    /// Share of the throughput alone that is left beside the writes.
+    /// Share of the throughput alone that remains beside the writes.
     #[must_use]
     pub fn left(&self) -> f64 {
         mean(&self.beside) / mean(&self.alone)
     }
 }
 
-/// Kendall's rank correlation of an order with the falling order of `values`: 1 the same, -1 the reverse, 0 where there
-/// is nothing to order. Equal values count as neither.
+/// Kendall's rank correlation between the order of `values` and a falling order: 1 the same, -1 the reverse, 0 for fewer than two values.
+/// Ties count as neither.
 #[must_use]
 pub fn rank(values: &[f64]) -> f64 {
     let mut sum = 0.0;
@@ -70,7 +70,7 @@ struct Load<'a> {
     ssd: &'a mut dyn Ssd,
     reader: Thread,
     writer: Thread,
-    /// Where the next read and the next write go, and the end of what is filled.
+    /// Byte offsets of the next read and the next write, and the end of the filled region.
     read_at: u64,
     write_at: u64,
     end: u64,
@@ -85,11 +85,11 @@ const READ: u64 = 1;
 const WRITE: u64 = 2;
 
 impl Load<'_> {
-    /// The writer submits what its schedule says before `to_ns`. It does not wait for the drive.
+    /// The writer submits all writes that are scheduled up to `to_ns`. It does not wait for the drive.
     fn write_until(&mut self, to_ns: u64) {
         while self.writes && self.next_write_ns <= to_ns {
             let at_ns = self.writer.submit(self.next_write_ns);
-            // In the second half of what is filled, at random, as `crates/bench/jobs/background-writes.toml` has it.
+            // Random writes into the second half of the filled region, as in `crates/bench/jobs/background-writes.toml`.
             let half = self.end / 2 / u64::from(IO_BYTES);
             self.write_at = (half + self.random.below(half)) * u64::from(IO_BYTES);
             self.ssd.submit(
@@ -111,7 +111,7 @@ impl Load<'_> {
         self.ssd.submit(at_ns, Command { tag: READ, op: Op::Read, offset_bytes, len_bytes: IO_BYTES, stream: 0 });
     }
 
-    /// The next things that happen, and whose they are; false where nothing ever will.
+    /// Goes on to the next event or write, up to `limit_ns`; false where there is none.
     fn step(&mut self, limit_ns: u64, done: &mut Vec<Done>) -> bool {
         let event_ns = self.ssd.next_event_ns();
         let write_ns = if self.writes { self.next_write_ns } else { u64::MAX };
@@ -137,7 +137,7 @@ impl Load<'_> {
         self.reader.compute(to_ns, 0);
     }
 
-    /// Reads a burst from `from_ns`; bytes a second, and when it ended.
+    /// Reads a burst from `from_ns` on. Returns its bytes a second and its end time.
     fn burst(&mut self, from_ns: u64, bytes: u64) -> (f64, u64) {
         self.idle_until(from_ns);
         let reads = (bytes / u64::from(IO_BYTES)).max(1);

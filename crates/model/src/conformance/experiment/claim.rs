@@ -1,31 +1,31 @@
-//! What was published about figures of experiments, beside ours.
+//! Published statements about figures of experiments, compared with the models.
 
 use super::{ConformanceError, Experiment, Found, Row};
 use crate::conformance::table::{Measure, Relation, Use};
 use serde::Deserialize;
 
-/// The statements and their sources.
+/// The statements with their sources.
 const CLAIMS: &str = include_str!("../claims.toml");
 
 /// One published statement.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Which experiment gives the figure.
+    /// The experiment that gives the figure.
     pub experiment: Experiment,
-    /// The figure's name there.
+    /// Name of the figure in [`Found::figures`].
     pub figure: String,
     /// Where it was published.
     pub source: String,
-    /// What it is, in words.
+    /// Name of the statement in tables.
     pub name: String,
-    /// Preset of the drive, or two with a stroke between them.
+    /// Preset of the drive, or two presets with a slash between them.
     pub drive: String,
     /// Profile of the host; `-` where there is none.
     pub host: String,
-    /// How it was used.
+    /// Whether the fit used it.
     pub used: Use,
-    /// What the figure is of.
+    /// Kind of the figure.
     pub measure: Measure,
     /// The published number.
     #[serde(default)]
@@ -52,8 +52,8 @@ pub fn claims() -> Result<Vec<Claim>, ConformanceError> {
 }
 
 impl Claim {
-    /// The statement beside what the experiment found. A range has one verdict: its row shows the bound that was missed,
-    /// or the upper one.
+    /// The statement beside the figure that the experiment found. A range gives one row, with the bound that was missed, or with the upper
+    /// bound where neither was.
     #[must_use]
     pub fn row(&self, found: &Found) -> Option<Row> {
         let modelled = found.figures.get(&self.figure).copied();

@@ -1,4 +1,4 @@
-//! The queue-depth paper's picture: throughput on one axis, mean read latency on the other, the depth on each point.
+//! The figure of the queue-depth paper: throughput on one axis, mean read latency on the other, a point for each queue depth.
 
 use super::found::{Data, Found, Value};
 use super::setting::{Effort, Live, host};
@@ -6,14 +6,14 @@ use crate::conformance::closed::Pattern;
 use crate::conformance::closed::Workload;
 use crate::conformance::table::ConformanceError;
 
-/// What the paper runs: 4 KiB at random, this percentage of reads.
+/// The paper's load: 4 KiB random, with this percentage of reads.
 const READ_PERCENT: u8 = 70;
-/// The host of the curves, of which the paper says nothing; and one that is known, with a load generator's own cost.
+/// The assumed host of the curves, which the paper does not describe, and a known host that includes the load generator's own cost.
 const HOSTS: [&str; 2] = ["queue-depth-paper", "linux-anandtech"];
-/// The drives of the picture: XPoint first.
+/// The drives of the figure, XPoint first.
 const DRIVES: [&str; 2] = ["p4800x", "p4610"];
-/// I/Os that a thread has in flight before there are more threads, and the most threads: the evaluation guide runs QD32
-/// as 8 x 4, AnandTech QD16 as 4 x 4.
+/// I/Os in flight per thread before another thread is added, and the maximum number of threads: the evaluation guide runs QD32 as 8 x 4,
+/// AnandTech QD16 as 4 x 4.
 const A_THREAD: u32 = 4;
 const THREADS_MAX: u32 = 8;
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -24,7 +24,7 @@ const DEPTHS_FULL: [u32; 19] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64
 pub struct Point {
     /// I/Os in flight.
     pub depth: u32,
-    /// Threads that share them.
+    /// Threads that share the depth.
     pub threads: u32,
     /// Bytes a second, both directions.
     pub bytes_per_s: f64,
@@ -43,25 +43,24 @@ pub struct Curve {
     pub drive: String,
     /// Profile of the host.
     pub host: String,
-    /// The points.
+    /// Points in order of depth.
     pub points: Vec<Point>,
 }
 
 impl Curve {
-    /// The point of a depth.
+    /// The point of this depth; `None` where the curve has none.
     #[must_use]
     pub fn at(&self, depth: u32) -> Option<&Point> {
         self.points.iter().find(|point| point.depth == depth)
     }
 
-    /// The highest throughput in bytes a second; 0 where there is no point.
+    /// The highest throughput in bytes a second; 0 without points.
     #[must_use]
     pub fn peak_bytes_per_s(&self) -> f64 {
         self.points.iter().map(|point| point.bytes_per_s).fold(0.0, f64::max)
     }
 
-    /// The depth at which `share` of the peak is reached first, along straight lines between the points; none without
-    /// points.
+    /// The depth at which the curve first reaches `share` of its peak, interpolated between points; `None` without points.
     #[must_use]
     pub fn depth_of(&self, share: f64) -> Option<f64> {
         let wanted = share * self.peak_bytes_per_s();
@@ -76,14 +75,14 @@ impl Curve {
 }
 
 fn threads(depth: u32) -> u32 {
-    // A divisor of the depth, so that all threads have as many in flight.
+    // A divisor of the depth, so that every thread has the same number in flight.
     (1..=THREADS_MAX.min(depth.div_ceil(A_THREAD))).rev().find(|&threads| depth.is_multiple_of(threads)).unwrap_or(1)
 }
 
-/// A drive's curve at a host. Flash is in its steady state: all written, then three times over at random.
+/// Measures a drive's curve on a host. Flash is in its steady state: filled, then overwritten three times at random.
 ///
 /// # Errors
-/// [`ConformanceError`]: no such drive or host.
+/// [`ConformanceError`] where the drive or the host does not exist.
 pub fn curve(drive: &str, host_name: &str, depths: &[u32], effort: Effort) -> Result<Curve, ConformanceError> {
     let profile = host(host_name)?;
     let mut live = Live::new(drive, effort)?;
@@ -114,7 +113,7 @@ pub fn curve(drive: &str, host_name: &str, depths: &[u32], effort: Effort) -> Re
     Ok(Curve { drive: drive.to_owned(), host: host_name.to_owned(), points })
 }
 
-/// What the paper says of a point; the rows with errors are in `claims.toml` and `published.toml`.
+/// The paper's value for a point; statements with errors are in `claims.toml` and `published.toml`.
 fn published(drive: &str, depth: u32) -> &'static str {
     match (drive, depth) {
         ("p4800x", 1) => "8 to 10 us",
@@ -170,7 +169,7 @@ pub(super) fn run(effort: Effort) -> Result<Found, ConformanceError> {
     let mut found = Found::default();
     let depths: &[u32] = if effort.full { &DEPTHS_FULL } else { &DEPTHS };
     for host in HOSTS {
-        // The second host is there for what its cost does at the depths of applications.
+        // The second host shows the host's cost at the depths of applications, so it needs only these unless all points are wanted.
         let depths = if host == HOSTS[0] || effort.full { depths } else { &DEPTHS[..5] };
         let [fast, slow] = [curve(DRIVES[0], host, depths, effort)?, curve(DRIVES[1], host, depths, effort)?];
         for curve in [&fast, &slow] {

@@ -1,4 +1,4 @@
-//! Endurance: writes a byte of capacity over the life, and what random writes cost of it.
+//! Endurance: bytes written over the life for each byte of capacity, and how much of it random writes cost.
 
 use super::found::{Data, Found, Value};
 use super::setting::{Effort, host};
@@ -9,12 +9,12 @@ use crate::endurance::{Life, scaled_by_capacity};
 use crate::preset::{Drive, PresetError};
 use crate::ssd::Past;
 
-/// Client drives as they are rated: name, capacity in bytes, bytes written over the life, years of warranty.
+/// Ratings of client drives: name, capacity in bytes, bytes written over the life, years of warranty.
 /// 365 TBW of the 800P: low-queue-depth-method.md; 100 TBW of the 960 EVO: Samsung's data sheet [memory].
 const RATED: [(&str, f64, f64, f64); 3] =
     [("800p 118 GB", 118e9, 365e12, 5.0), ("800p 58 GB", 58e9, 365e12, 5.0), ("960evo 250 GB", 250e9, 100e12, 3.0)];
 
-/// The QLC drive with its two ratings, and what of it is modelled: the write amplification does not depend on the size.
+/// The QLC drive with two ratings, and the size of its model: write amplification does not depend on the size.
 const QLC: &str = "p4320";
 const QLC_BYTES: u64 = 6 << 30;
 
@@ -43,7 +43,7 @@ pub(super) fn run(effort: Effort) -> Result<Found, ConformanceError> {
     Ok(found)
 }
 
-/// Drive writes a day of the QLC drive: sequential writes amplify nothing, random ones as the model's collection does.
+/// Drive writes a day of the QLC drive: sequential writes have no amplification, random ones that of the model.
 fn drive_writes(effort: Effort, found: &mut Found) -> Result<(), ConformanceError> {
     let fault = |source: PresetError| ConformanceError::Drive { test: QLC.to_owned(), source };
     let drive = Drive::named(QLC).and_then(|drive| drive.scaled(QLC_BYTES)).map_err(fault)?;

@@ -1,33 +1,33 @@
-//! What an experiment finds: figures, and the data behind them.
+//! Results of an experiment: figures and the data behind them.
 
 use std::collections::BTreeMap;
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A name.
+    /// Text.
     Text(String),
-    /// A number, with the decimals that tables show of it.
+    /// A number and the decimals that tables show.
     Number(f64, usize),
 }
 
-/// Data behind figures.
+/// A table of the data behind figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
-    /// What it is.
+    /// Title of the table.
     pub title: String,
-    /// Names of the columns, units last.
+    /// Names of the columns, each with its unit at the end.
     pub columns: Vec<String>,
     /// The rows, each as long as `columns`.
     pub rows: Vec<Vec<Value>>,
 }
 
-/// What an experiment found.
+/// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Figures by the names that `claims.toml` knows.
+    /// Figures by name; `claims.toml` uses these names.
     pub figures: BTreeMap<String, f64>,
-    /// What they were taken from.
+    /// The data that the figures come from.
     pub data: Vec<Data>,
 }
 

@@ -1,7 +1,7 @@
-//! Published statements that are not one line of a table: curves, surfaces, orders, ratios.
+//! Published statements that are not a line of a table: curves, surfaces, orders, ratios.
 //!
-//! An [`Experiment`] runs on the models and gives named figures, and the data behind them. `claims.toml` says what was
-//! published about which figure; [`claims`] puts both beside each other as [`Row`]s like those of the tables.
+//! An [`Experiment`] runs on the models and returns named figures with their data. `claims.toml` lists what was published about which
+//! figure; [`claims`] compares both in [`Row`]s like those of the tables.
 
 mod array;
 mod bursts;
@@ -24,24 +24,24 @@ pub use surface::{Cell, client_mix};
 
 use super::table::{ConformanceError, Row};
 
-/// What can be run.
+/// The experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Experiment {
-    /// Throughput against latency with the depth on each point, XPoint and flash.
+    /// Throughput against latency with a point for each depth, XPoint and flash.
     QueueDepth,
     /// Fill x percent read x depth, XPoint against flash.
     Surface,
     /// Bursts of sequential reads, alone and beside a light write load.
     Mixed,
-    /// Endurance by capacity, and what random writes cost of it.
+    /// Endurance relative to capacity, and how much of it random writes cost.
     Endurance,
-    /// Two drives at one host.
+    /// Two drives on one host.
     Pair,
 }
 
 impl Experiment {
-    /// All, in the order in which they are shown.
+    /// All experiments, in display order.
     pub const ALL: [Self; 5] = [Self::QueueDepth, Self::Surface, Self::Mixed, Self::Endurance, Self::Pair];
 
     /// Name on command lines.
@@ -56,7 +56,7 @@ impl Experiment {
         }
     }
 
-    /// What it shows, in a line.
+    /// One line of description.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -68,10 +68,10 @@ impl Experiment {
         }
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     ///
     /// # Errors
-    /// [`ConformanceError`]: faults of the presets or profiles that the program brings along.
+    /// [`ConformanceError`] where a preset or profile of the program is faulty.
     pub fn run(self, effort: Effort) -> Result<Found, ConformanceError> {
         match self {
             Self::QueueDepth => curve::run(effort),

@@ -1,4 +1,4 @@
-//! What experiments run on: drives with a past, hosts, and how much of it.
+//! Settings of experiments: drives with a past, hosts, and effort.
 
 use crate::conformance::closed::{Figures, Span, Workload, closed_loop_over};
 use crate::conformance::table::ConformanceError;
@@ -6,16 +6,16 @@ use crate::host::Profile;
 use crate::preset::Drive;
 use crate::ssd::{Past, Ssd};
 
-/// How much is run.
+/// How much an experiment runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Seed of drives, hosts and addresses.
     pub seed: u64,
-    /// I/Os of a point; some take fewer where they are slow to compute.
+    /// I/Os of a point; points that are slow to compute take fewer.
     pub ios: u64,
-    /// All points of curves and surfaces instead of those that the claims need.
+    /// Run all points of curves and surfaces instead of only those that the claims need.
     pub full: bool,
-    /// Flash drives are modelled with this many bytes: their parallelism is whole, their blocks are fewer.
+    /// Modelled capacity of flash drives in bytes: full parallelism, fewer blocks.
     pub flash_bytes: u64,
 }
 
@@ -26,7 +26,7 @@ impl Default for Effort {
     }
 }
 
-/// A drive and the point in its life to which it has come.
+/// A drive and the virtual time that it has reached.
 pub(super) struct Live {
     pub ssd: Box<dyn Ssd>,
     pub now_ns: u64,
@@ -34,7 +34,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// A drive by name: flash as small as the effort says, XPoint of its own size.
+    /// Builds a drive by name: flash scaled to the effort's size, XPoint at its own size.
     pub(super) fn new(name: &str, effort: Effort) -> Result<Self, ConformanceError> {
         let drive = Drive::named(name).and_then(|drive| match drive {
             Drive::Nand(_) => drive.scaled(effort.flash_bytes),
@@ -46,7 +46,7 @@ impl Live {
         Ok(Self { ssd, now_ns: 0, seed: effort.seed })
     }
 
-    /// Gives it a past.
+    /// Gives the drive a past.
     pub(super) fn age(&mut self, filled: f64, random_passes: f64) {
         self.ssd.age(Past { filled, random_passes });
     }
@@ -61,7 +61,7 @@ impl Live {
         ios: u64,
     ) -> Figures {
         let span = Span { start_ns: self.now_ns, warm_up_ios, ios, region_bytes };
-        // Another seed each time: the same addresses again would be a warmer drive than the next ones.
+        // A new seed each time: the same addresses again could hit the drive's caches.
         self.seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
         let (figures, end_ns) = closed_loop_over(self.ssd.as_mut(), profile, workload, self.seed, span);
         self.now_ns = end_ns;

@@ -6,43 +6,43 @@ use crate::conformance::closed::Pattern;
 use crate::conformance::closed::Workload;
 use crate::conformance::table::ConformanceError;
 
-/// XPoint first; the flash drive is the one that the paper sets the endurance against.
+/// XPoint first. The flash drive is the one that the paper compares endurance with.
 const DRIVES: [&str; 2] = ["800p", "960evo-250"];
-/// The paper's tools are all of Windows; this is the one profile of it with an inbox driver.
+/// All tools of the paper run on Windows; this is the only Windows profile with the inbox driver.
 const HOST: &str = "windows-inbox";
-/// As `forebay bench surface` has them.
+/// As in `forebay bench surface`.
 const FILLS_PERCENT: [u32; 3] = [10, 50, 90];
 const FILLS_PERCENT_FULL: [u32; 6] = [10, 25, 50, 75, 90, 100];
 const READS_PERCENT: [u8; 5] = [100, 70, 50, 30, 0];
 const READS_PERCENT_FULL: [u8; 11] = [100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0];
 const DEPTHS: [u32; 4] = [1, 2, 4, 16];
 const DEPTHS_FULL: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// Between two cells, as between two runs of a tool: time in which a flash drive empties its cache.
+/// Pause between two cells, as between two runs of a tool; a flash drive empties its cache in it.
 const PAUSE_NS: u64 = 2_000_000_000;
 
 /// A cell of the surface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// Share of the capacity that is filled, and that the I/Os keep to, in percent.
+    /// Percent of the capacity that is filled; the I/Os stay within this part.
     pub fill_percent: u32,
     /// Share of reads, in percent.
     pub read_percent: u8,
-    /// I/Os in flight, of one thread.
+    /// I/Os in flight from one thread.
     pub depth: u32,
-    /// I/Os a second of the two drives.
+    /// I/Os a second of each of the two drives, in the order XPoint, flash.
     pub iops: [f64; 2],
 }
 
 impl Cell {
-    /// How many times the first drive is as fast as the second.
+    /// IOPS of the first drive over IOPS of the second.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.iops[0] / self.iops[1]
     }
 }
 
-/// Whether a cell is where clients work: "centre-right of the percent-read axis", read here as half of the I/Os to 70 %,
-/// and at most 4 in flight, as the vast majority of their requests is (low-queue-depth-method.md).
+/// Whether a cell belongs to client use: the "centre-right of the percent-read axis", taken here as 50 to 70 % reads, and at most 4 in
+/// flight, as the vast majority of client requests (low-queue-depth-method.md).
 #[must_use]
 pub fn client_mix(cell: &Cell) -> bool {
     (50..=70).contains(&cell.read_percent) && cell.depth <= 4

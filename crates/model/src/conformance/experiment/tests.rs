@@ -14,7 +14,7 @@ fn row_of(experiment: Experiment, found: &Found, name: &str) -> Vec<Row> {
     of.iter().filter_map(|claim| claim.row(found)).collect()
 }
 
-/// The figure that each claim is about is one that its experiment gives, whether the model meets it or not.
+/// The experiment gives the figure of each of its claims, whether or not the model meets the claim.
 fn all_found(experiment: Experiment, found: &Found) {
     for claim in claims().unwrap().iter().filter(|claim| claim.experiment == experiment) {
         let row = claim.row(found);
@@ -34,7 +34,7 @@ fn the_curves_are_as_the_paper_draws_them() {
     assert!(figure("p4610 queue-depth-paper qd4 bytes_per_s") < 0.3e9);
     assert!((figure("p4800x queue-depth-paper qd4 read_mean_us") / 10.0 - 1.0).abs() < 0.10);
     assert!((figure("p4610 queue-depth-paper qd1 read_mean_us") / 80.0 - 1.0).abs() < 0.05);
-    // The Yahtzee effect: flash goes on to gain where XPoint is at its peak.
+    // The Yahtzee effect: flash still gains at depths where XPoint is at its peak.
     assert!((5.0..12.0).contains(&figure("p4800x queue-depth-paper depth of 95 %")));
     assert!((128.0..=256.0).contains(&figure("p4610 queue-depth-paper depth of 95 %")));
     for row in row_of(Experiment::QueueDepth, &found, "4 to 5 times at real depths: QD8") {
@@ -66,7 +66,7 @@ fn a_curves_depths_lie_between_its_points() {
 fn the_surface_leads_at_client_mixes_and_not_at_deep_writes() {
     let found = Experiment::Surface.run(QUICK).unwrap();
     all_found(Experiment::Surface, &found);
-    // As measured, and as far from the published 4.4: neither may become worse unseen.
+    // The value of the model, which misses the published 4.4: the bounds keep the miss from growing unnoticed.
     let most = found.figures["most at client mixes"];
     assert!((3.6..4.8).contains(&most), "{most}");
     let least = found.figures["least at writes of depth 1"];

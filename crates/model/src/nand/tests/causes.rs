@@ -1,4 +1,4 @@
-//! What makes writes stall and reads beside writes wait, one cause after the other.
+//! Causes of write stalls and of reads that wait beside writes, one test each.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn deep_writes(config: &Config, count: u64) -> Seen {
 fn the_buffer_takes_writes_at_once_and_then_stalls_where_stripes_release_room() {
     let mut config = small(1.3);
     let smooth = deep_writes(&config, 40_000);
-    // 256 units of buffer; 16 rows are half of it.
+    // The buffer has 256 units; 16 rows are half of it.
     config.buffer.stripe_rows = 16;
     config.buffer.size_bytes = 2 << 20;
     let stripes = deep_writes(&config, 40_000);
@@ -25,7 +25,7 @@ fn the_buffer_takes_writes_at_once_and_then_stalls_where_stripes_release_room() 
     println!("p50, p99, p99.9, without and with stripes: {rows:.0?}; {:.0} and {:.0} IOPS", smooth.iops, stripes.iops);
     let [p50, p99, p999] = rows.map(|row| row.1);
     assert!(p99 > 5.0 * p50 && p999 > p99, "{rows:?}");
-    // The flash bounds both: what is lost to a stall is what was taken at once before.
+    // The flash limits both: what a stall costs was gained before by taking writes immediately.
     assert!((stripes.iops / smooth.iops - 1.0).abs() < 0.03, "{} against {}", stripes.iops, smooth.iops);
 }
 
@@ -53,12 +53,12 @@ fn a_page_of_the_journal_is_filled_at_once_and_then_waited_for() {
     assert!((batch.iops / single.iops - 1.0).abs() < 0.05, "{} against {}", batch.iops, single.iops);
     assert!(single.percentile_us(99.0) < 1.1 * single.percentile_us(50.0));
     assert!(batch.percentile_us(99.0) > 5.0 * batch.percentile_us(50.0));
-    // Writes that come no faster than records are worked in do not wait.
+    // Writes that come no faster than records are applied do not wait.
     let slow = run(128, 1, 50_000);
     assert!(slow.percentile_us(100.0) < 25.0, "{}", slow.percentile_us(100.0));
 }
 
-/// A row is written to die 0 of an empty drive, all dies are read at `read_ns`: how long the longest read takes.
+/// Writes a row to die 0 of an empty drive and reads all dies at `read_ns`. Returns the latency of the slowest read.
 fn read_beside_a_program(config: &Config, read_ns: u64) -> u64 {
     let mut drive = Nand::new(config.clone()).unwrap();
     drive.age(Past { filled: 0.5, random_passes: 0.0 });
@@ -82,10 +82,10 @@ fn a_program_gets_on_before_it_is_interrupted() {
     suspend.run_least_ns = 700_000;
     config.timing.suspend = Some(suspend);
     let (early, late) = (read_beside_a_program(&config, 200_000), read_beside_a_program(&config, 1_000_000));
-    // The program begins some tens of us after the write; the read waits until 700 us after that.
+    // The program begins some tens of us after the write; the read waits until the program has run for 700 us.
     assert!((early - at_once).abs_diff(550_000) < 60_000, "{early} against {at_once}");
     assert!(late.abs_diff(at_once) < 15_000, "{late} against {at_once}");
-    // One that ends sooner than it could be interrupted is waited for.
+    // A program that would end before it can be suspended is waited for.
     suspend.run_least_ns = 1_990_000;
     config.timing.suspend = Some(suspend);
     assert!(read_beside_a_program(&config, 200_000) > 1_800_000);
@@ -107,7 +107,7 @@ fn reads_of_a_mixture_are_slower_than_alone_and_more_so_with_depth() {
     let mean_us = |read_percent, depth| {
         let mut drive = Nand::new(config.clone()).unwrap();
         drive.age(Past { filled: 1.0, random_passes: 2.0 });
-        // The writes are quick: what they take is subtracted.
+        // The writes are quick: their share of the mean is subtracted.
         let capacity = drive.capacity_bytes();
         let seen = closed_loop(&mut drive, depth, 40_000, 0, 0, random(capacity, read_percent, 5));
         let writes = 1.0 - read_percent as f64 / 100.0;
@@ -118,7 +118,7 @@ fn reads_of_a_mixture_are_slower_than_alone_and_more_so_with_depth() {
     assert!(one > alone + 1.0 && four > one + 8.0, "{alone} {one} {four}");
 }
 
-/// Small drive with a single-level cache, and whether it is folded beside the host.
+/// A small drive with a single-level cache and this threshold for folding beside the host.
 fn cached(fold_above_blocks: Option<u32>) -> Config {
     let mut config = small(1.6);
     config.slc = Some(config::Slc {
@@ -142,7 +142,7 @@ fn the_cache_is_folded_beside_the_host_and_reads_wait_for_it() {
         let mut drive = Nand::new(config.clone()).unwrap();
         drive.age(Past { filled: 0.8, random_passes: 0.0 });
         let units = config.capacity_bytes / UNIT_BYTES / 2;
-        // Sequential reads of the first half, and writes of a quarter of that into the second.
+        // Sequential reads of the first half, with a quarter as many writes into the second.
         let (mut at, mut turn) = (0, 0u64);
         let seen = closed_loop(&mut drive, 4, 4_000, 0, 0, || {
             turn += 1;

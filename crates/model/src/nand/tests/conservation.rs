@@ -1,4 +1,4 @@
-//! Any commands on any small drive: nothing is lost or doubled.
+//! Random commands on random small drives: no data is lost or duplicated.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any commands, of any alignment: each ends once, in the order of time, and nothing is lost or doubled.
+    /// Random commands of any alignment: each ends once, in the order of time, and no data is lost or duplicated.
     #[test]
     fn conservation(
         steps in prop::collection::vec(step(), 1..250),

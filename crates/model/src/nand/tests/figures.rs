@@ -1,4 +1,4 @@
-//! The presets: that they hold together, the published figures they were fitted to, and measurements to read.
+//! The presets: their consistency, the published figures they were fitted to, and tables to read.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn presets_hold_together_also_when_scaled() {
         assert!((whole / part - 1.0).abs() < 0.02, "{name}: {whole} and {part}");
         assert_eq!(small.geometry.channels, config.geometry.channels);
         assert_eq!(small.capacity_bytes, 8 << 30);
-        // Every number says where it is from.
+        // Every number has a comment with its source.
         for line in text.lines() {
             let number = line.split_once('=').is_some_and(|(_, v)| v.trim().starts_with(|c: char| c.is_ascii_digit()));
             assert!(!number || line.contains('#'), "{name}: {line}");
@@ -27,7 +27,7 @@ fn presets_hold_together_also_when_scaled() {
     assert!(Config::preset("tlc").unwrap().scaled(u64::MAX).is_err());
 }
 
-/// A preset at a size that is quick, filled as reviews do it.
+/// A preset scaled to a size that runs quickly, filled as in reviews.
 fn preset(name: &str, size_bytes: u64, random_passes: f64) -> Nand {
     let config = Config::preset(name).unwrap().scaled(size_bytes).unwrap();
     let mut drive = Nand::new(config).unwrap();
@@ -35,7 +35,7 @@ fn preset(name: &str, size_bytes: u64, random_passes: f64) -> Nand {
     drive
 }
 
-/// What the host adds to the published figures, in microseconds; the profiles of the sources are not the drive's.
+/// Host part of the published figures in microseconds; the hosts of the sources are not part of the drive.
 const HOST_US: f64 = 2.5;
 
 #[test]
@@ -44,8 +44,8 @@ fn rows_of_one_at_a_time_are_met() {
     for (name, read, write_mean) in [("p3700", [77.9, 76.0, 96.0], 9.2), ("micron9100", [107.7, 104.0, 117.0], 22.2)] {
         let mut drive = preset(name, 4 << 30, 2.0);
         let capacity = drive.capacity_bytes();
-        // From the interrupt to the next doorbell: IOPS times mean is 0.85 to 0.94 for the writes, so 1.5 us pass between
-        // the I/Os besides.
+        // Time from the interrupt to the next doorbell: IOPS times mean is 0.85 to 0.94 for the writes, so 1.5 us more pass between the
+        // I/Os.
         let seen = closed_loop(&mut drive, 1, 60_000, 4_000, 0, random(capacity, 100, 1));
         let measured = [seen.mean_ns / 1000.0, seen.percentile_us(50.0), seen.percentile_us(99.0)].map(|v| v + HOST_US);
         println!("{name} read: {measured:.1?} for {read:.1?}, p99.999 {:.0}", seen.percentile_us(99.999) + HOST_US);
@@ -68,12 +68,12 @@ fn the_qlc_drive_has_its_ratio_of_endurance() {
     let wa = drive.counters().write_amplification();
     let dwpd = [1.0, wa].map(|wa| drive.config().drive_writes_per_day(wa).unwrap());
     println!("p4320: WA {wa:.2}, DWPD {dwpd:.2?}");
-    // 0.9 and 0.2 drive writes a day, a ratio of 4.5, each rounded to a digit.
+    // 0.9 and 0.2 drive writes a day, a ratio of 4.5, each rounded to one digit.
     assert!((wa / 4.5 - 1.0).abs() < 0.12, "{wa}");
     assert!((dwpd[0] - 0.9).abs() < 0.05 && (dwpd[1] - 0.2).abs() < 0.05, "{dwpd:?}");
 }
 
-/// The far tail of reads of one at a time, over as many as the reviews' ten minutes had.
+/// The far tail of reads at QD1, over as many reads as the reviews' ten minutes had.
 #[test]
 #[ignore = "a table to read; takes a while"]
 fn far_tail() {
@@ -86,7 +86,7 @@ fn far_tail() {
     }
 }
 
-/// Figures of every preset, to be read: `cargo test --release -p forebay-model --lib nand -- --ignored --nocapture`.
+/// Figures of every preset, as a table: `cargo test --release -p forebay-model --lib nand -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table to read; takes a while"]
 fn table_of_presets() {
@@ -128,8 +128,8 @@ fn table_of_presets() {
     }
 }
 
-/// Simulated requests a second of one core: `cargo test --release -p forebay-model --lib nand::tests::speed -- --ignored
-/// --nocapture`. The wall clock is the measurement's, not the model's.
+/// Simulated requests per second on one core: `cargo test --release -p forebay-model --lib nand::tests::speed -- --ignored --nocapture`.
+/// The measurement uses the wall clock; the model does not.
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
