@@ -1,12 +1,12 @@
-//! Commands by which results were made, as a shell takes them.
+//! Commands that produced results, quoted for a shell.
 
-/// Words as a shell takes them; none of none.
+/// Joins words into a shell command; `None` where there are none.
 pub(crate) fn as_command<'a>(words: impl Iterator<Item = &'a str>) -> Option<String> {
     let words: Vec<String> = words.map(quoted).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// A word of a command, in quotes where a shell would read it as anything else.
+/// Quotes a word of a command where a shell would interpret it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+%@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,72 +1,72 @@
-//! Why something is no result that can be shown.
+//! Errors of results that cannot be shown.
 
-/// What is wrong with a file of results; its name stands before each.
+/// A fault of a file of results; each message begins with the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// No JSON.
+    /// The file is not JSON.
     #[error("{name}: is no JSON: {source}; give what forebay writes with --output json")]
     NotJson {
         /// The file.
         name: String,
-        /// Where and why.
+        /// Position and cause.
         source: serde_json::Error,
     },
-    /// More than fits into memory.
+    /// The result does not fit into the memory limit.
     #[error(
         "{name}: has more than {values} values, lists with very many rows already reduced: give it in parts, such as a fleet of traces by directories"
     )]
     TooLarge {
         /// The file.
         name: String,
-        /// How many may be.
+        /// Maximum number of values.
         values: u64,
     },
-    /// No picture of this title.
+    /// No picture has this title.
     #[error("no picture is called {title:?}; there are: {known}")]
     NoPicture {
-        /// What was asked for.
+        /// The title asked for.
         title: String,
-        /// What there is.
+        /// Titles that exist.
         known: String,
     },
-    /// JSON without our version.
+    /// JSON without `schema_version`.
     #[error(
         "{name}: {found}, not a result of forebay's: schema_version is missing; give what forebay writes with --output json"
     )]
     NotOurs {
         /// The file.
         name: String,
-        /// What it is, as far as can be seen.
+        /// What the file seems to be.
         found: &'static str,
     },
-    /// A version that is not known here.
+    /// The schema version is not supported.
     #[error(
         "{name}: schema_version {version} is not known: this forebay reads schema_version 1; use the forebay that wrote it, or a newer one"
     )]
     Version {
         /// The file.
         name: String,
-        /// The version, as it stands there.
+        /// The version in the file.
         version: String,
     },
-    /// Ours, and nothing that has pictures or tables.
+    /// A result of forebay that has no pictures or tables.
     #[error(
         "{name}: is no result that a report shows (its keys: {keys}); bench, check, conformance, analyze, size, simulate, doctor, replay and status write such"
     )]
     NoResult {
         /// The file.
         name: String,
-        /// Its first keys.
+        /// The first keys of the file.
         keys: String,
     },
-    /// A result whose parts are not what they should be.
+    /// A result with parts of the wrong form.
     #[error("{name}: {what}: {why}; the file is damaged, or was changed")]
     Damaged {
         /// The file.
         name: String,
-        /// Path of the part.
+        /// Path of the faulty part.
         what: String,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
 }

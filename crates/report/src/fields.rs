@@ -1,13 +1,14 @@
-//! Fields of a result by their path. What is absent, null or of another type is none: a result may be of a part of a run.
+//! Fields of a result by their path. An absent field, a null and a value of another type all give none, because a result may cover only
+//! part of a run.
 
 use serde_json::Value;
 
-/// Names of a path end at a slash, since names of fields have dots (`p99.9_ns`).
+/// A path is split at slashes, because field names contain dots (`p99.9_ns`).
 pub(crate) fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('/').try_fold(value, |found, name| found.get(name)).filter(|found| !found.is_null())
 }
 
-/// A number that can be drawn.
+/// A finite number.
 pub(crate) fn number(value: &Value, path: &str) -> Option<f64> {
     at(value, path)?.as_f64().filter(|number| number.is_finite())
 }

@@ -1,8 +1,8 @@
-//! Results as one page: an HTML file with pictures, tables and nothing that would have to be fetched.
+//! Results as one page: an HTML file with pictures and tables that loads nothing else.
 //!
-//! [`Results::add`] takes what the tool writes as JSON, one text for each file; [`page()`] makes the page of all. Pictures
-//! are SVG, drawn here: the page shows everything without its script, which adds a read-out, zoom and saving. Nothing is
-//! computed that the results do not say: a percentile that they withhold is withheld here.
+//! [`Results::add`] takes the tool's JSON, one text for each file; [`page()`] makes a page of all results. The pictures are SVG: the page
+//! shows everything without its script, which adds a read-out, zoom and saving. The page computes no figure that the results lack: a
+//! percentile that a result withholds is withheld here.
 #![forbid(unsafe_code)]
 
 mod command;

@@ -1,15 +1,15 @@
-//! HTML and SVG as text. Whatever comes from a result goes through [`Markup::text`] or an attribute, and is escaped there.
+//! HTML and SVG as text. Everything from a result passes through [`Markup::text`] or an attribute, which escape it.
 
 use std::fmt::{Display, Write};
 
-/// Longest text of a result that is shown; what is longer is cut, with a sign.
+/// Maximum length of a result's text; longer texts are cut, with an ellipsis.
 const TEXT_CHARS_MAX: usize = 2000;
 
-/// A growing text. Names of elements and attributes come from the code alone.
+/// A growing text. Only the code chooses names of elements and attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Markup(String);
 
-/// An attribute: its name and its value.
+/// Name and value of an attribute.
 pub(crate) type Attribute<'a> = (&'static str, &'a dyn Display);
 
 impl Markup {
@@ -18,17 +18,17 @@ impl Markup {
         self.0
     }
 
-    /// Markup that was written here.
+    /// Appends markup that the code wrote; it is not escaped.
     pub(crate) fn raw(&mut self, text: &str) {
         self.0.push_str(text);
     }
 
-    /// Another part.
+    /// Appends another markup.
     pub(crate) fn part(&mut self, part: Self) {
         self.0.push_str(&part.0);
     }
 
-    /// A text of a result, or one of ours.
+    /// Appends a text, escaped.
     pub(crate) fn text(&mut self, text: impl Display) {
         let text = text.to_string();
         match text.char_indices().nth(TEXT_CHARS_MAX) {
@@ -52,20 +52,20 @@ impl Markup {
         let _ = write!(self.0, "</{name}>");
     }
 
-    /// An element with a text.
+    /// Appends an element with a text.
     pub(crate) fn element(&mut self, name: &'static str, attributes: &[Attribute<'_>], text: impl Display) {
         self.open(name, attributes);
         self.text(text);
         self.close(name);
     }
 
-    /// An element of SVG without contents.
+    /// Appends an empty SVG element.
     pub(crate) fn shape(&mut self, name: &'static str, attributes: &[Attribute<'_>]) {
         self.begin(name, attributes);
         self.0.push_str("/>");
     }
 
-    /// Attributes are never cut: a path of SVG that ends early is another picture.
+    /// Attributes are never cut: an SVG path that ends early would be a different picture.
     fn begin(&mut self, name: &'static str, attributes: &[Attribute<'_>]) {
         let _ = write!(self.0, "<{name}");
         for (name, value) in attributes {
@@ -76,7 +76,7 @@ impl Markup {
     }
 }
 
-/// Characters that would end the text, control it, or turn the direction of what follows, are written out.
+/// Escapes characters that would end the text, control it, or change the writing direction.
 fn escape(into: &mut String, text: &str) {
     for character in text.chars() {
         match character {

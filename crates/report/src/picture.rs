@@ -1,4 +1,4 @@
-//! A picture with what belongs to it: a title, what it shows in words, its legend, and its numbers as a table below.
+//! A picture with its title, its description, its legend, and its numbers as a table below.
 
 use crate::markup::{Attribute, Markup};
 use crate::svg::{Drawing, LOOKS, WIDTH, words};
@@ -8,24 +8,24 @@ use crate::table::Table;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
     pub(crate) title: String,
-    /// What it shows, in a sentence or two: read out in place of the drawing.
+    /// Description in a sentence or two, which screen readers read in place of the drawing.
     pub(crate) about: String,
     pub(crate) drawing: Option<Drawing>,
-    /// Look and name of what has a line of its own.
+    /// Look and name of each legend entry.
     pub(crate) legend: Vec<(usize, String)>,
-    /// What the reader should know, below it.
+    /// Notes to the reader, below the picture.
     pub(crate) notes: Vec<String>,
     pub(crate) table: Table,
 }
 
-/// Of a picture alone: its margin, the heights of its title and of a row of the legend, and the widths of a sign and of a character there.
+/// Layout of a separate picture: margin, heights of the title and of a legend row, and widths of a sign and of a character.
 const MARGIN: f64 = 4.0;
 const TITLE_HIGH: f64 = 24.0;
 const LEGEND_HIGH: f64 = 18.0;
 const SIGN_WIDE: f64 = 46.0;
 const CHAR_WIDE: f64 = 6.6;
 
-/// How a series looks, in a legend.
+/// Draws the look of a series for a legend.
 fn write_sign(into: &mut Markup, drawing: &Drawing, look: usize) {
     let is_dots = drawing.is_of_dots(look);
     let class = format!("{} s{}", if is_dots { "dot" } else { "line" }, look % LOOKS);
@@ -37,7 +37,7 @@ impl Picture {
         Self { title: title.into(), about: about.into(), drawing: Some(drawing), table, ..Self::default() }
     }
 
-    /// A table alone.
+    /// A table without a drawing.
     pub(crate) fn table(title: impl Into<String>, table: Table) -> Self {
         Self { title: title.into(), table, ..Self::default() }
     }
@@ -84,7 +84,7 @@ impl Picture {
         into.raw("</details></figure>");
     }
 
-    /// The drawing with its title and legend above it, as what follows the name of a file's only element.
+    /// Writes the drawing with its title and legend above it, as the contents of a separate file's root element.
     pub(crate) fn write_alone(&self, into: &mut Markup, style: &str, command: Option<&str>) {
         let Some(drawing) = &self.drawing else { return };
         let mut rows: Vec<Vec<&(usize, String)>> = Vec::new();

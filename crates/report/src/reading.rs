@@ -1,8 +1,9 @@
-//! From JSON to values, in bounded memory: a run of a day has a million intervals, of which a page shows some hundred.
+//! Reads JSON in bounded memory: a run of a day has a million intervals, of which a page shows some hundreds.
 //!
-//! Of a list with more rows than [`ROWS_KEPT`] those stay that pictures and tables look for: of each so many neighbours the ones with the least and
-//! the greatest of each figure, and one in which a figure is null, as they are and in their order; the first and the last of all stay too.
-//! Where still too many rows are left, twice as many are taken together. What stays of two neighbouring groups has the extremes of both, so it does not
+//! A list with more than [`ROWS_KEPT`] rows is reduced to the rows that pictures and tables look for. Each group of neighbours keeps the
+//! rows with the least and the greatest value of each figure, and one row in which a figure is null. Kept rows are unchanged and in order;
+//! the first and the last row of the list also stay. Where too many rows are left, the groups are doubled. The rows kept from two
+//! neighbouring groups include the extremes of both, so the time of the reduction does not matter.
 //! matter when that happens.
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -13,30 +14,30 @@ use std::fmt;
 
 /// Rows of a list that are kept.
 pub(crate) const ROWS_KEPT: usize = 20_000;
-/// Values of a result that are kept: some 100 bytes each.
+/// Maximum number of values of a result; each takes some 100 bytes.
 pub(crate) const VALUES_MAX: u64 = 16 << 20;
-/// Rows that are taken together at first.
+/// Initial size of a group.
 const TOGETHER: usize = 64;
 /// Figures of a row whose extremes are kept.
 const FIGURES_MAX: usize = 16;
-/// The id of a figure is the hash of its path, FNV-1a.
+/// The id of a figure is an FNV-1a hash of its path.
 const HASH_BEGIN: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0100_0000_01b3;
-/// What tells a null from a number at the same place.
+/// Distinguishes a null from a number at the same path.
 const NULL: u64 = 1 << 63;
 
-/// A list of which not all rows were kept.
+/// A list that was reduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reduced {
     /// Name of the list.
     pub(crate) name: String,
     pub(crate) rows: usize,
     pub(crate) kept: usize,
-    /// Neighbours that were taken together.
+    /// Rows in a group.
     pub(crate) together: usize,
 }
 
-/// Why there is no value.
+/// Why a text has no value.
 #[derive(Debug)]
 pub(crate) enum Failure {
     NotJson(serde_json::Error),
@@ -44,7 +45,7 @@ pub(crate) enum Failure {
     TooMany,
 }
 
-/// The value of a text, and the lists in it that were reduced.
+/// Parses a text. Returns its value and the lists that were reduced.
 pub(crate) fn read(text: &str) -> Result<(Value, Vec<Reduced>), Failure> {
     read_within(text, ROWS_KEPT, VALUES_MAX)
 }
@@ -52,7 +53,7 @@ pub(crate) fn read(text: &str) -> Result<(Value, Vec<Reduced>), Failure> {
 fn read_within(text: &str, rows_kept: usize, values_max: u64) -> Result<(Value, Vec<Reduced>), Failure> {
     let all = All { rows_kept, values_max, values: Cell::new(0), reduced: RefCell::default() };
     let mut json = serde_json::Deserializer::from_str(text);
-    // The depth of JSON is bounded by its reader.
+    // The JSON reader bounds the depth.
     let value = One { all: &all, name: "" }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     match value {
         Ok(value) => Ok((value, all.reduced.into_inner())),
@@ -61,16 +62,16 @@ fn read_within(text: &str, rows_kept: usize, values_max: u64) -> Result<(Value, 
     }
 }
 
-/// What is known of the whole text.
+/// State of the whole text.
 struct All {
     rows_kept: usize,
     values_max: u64,
-    /// Values that are kept so far.
+    /// Values kept so far.
     values: Cell<u64>,
     reduced: RefCell<Vec<Reduced>>,
 }
 
-/// A value that is read; `name` is the key that it stands at.
+/// A value being read; `name` is its key.
 #[derive(Clone, Copy)]
 struct One<'a> {
     all: &'a All,
@@ -150,7 +151,7 @@ impl<'de> Visitor<'de> for One<'_> {
             }
         }
         if rows.together > 1 {
-            // Those that came last, too, so that all are reduced alike.
+            // The last rows are reduced too, so that all groups are treated alike.
             let dropped = rows.keep_extremes();
             self.all.values.set(self.all.values.get().saturating_sub(dropped));
             let (name, kept) = (self.name.to_owned(), rows.kept.len());
@@ -160,7 +161,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// The rows of a list with their numbers in it.
+/// Rows of a list with their indices.
 struct Rows {
     kept: Vec<(usize, Value)>,
     count: usize,
@@ -168,7 +169,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Reduces what has come, and takes more neighbours together until at most so many rows are left. Returns how many values went.
+    /// Reduces the rows so far, doubling the groups until at most `rows_max` rows are left. Returns how many values were dropped.
     fn reduce(&mut self, rows_max: usize) -> u64 {
         self.together = self.together.max(TOGETHER);
         let mut dropped = self.keep_extremes();
@@ -197,7 +198,7 @@ impl Rows {
     }
 }
 
-/// Where a group has the least and the greatest of each figure; of one without figures the first.
+/// Indices within a group of the least and the greatest value of each figure; the first row where the group has no figures.
 fn extremes(group: &[(usize, Value)]) -> impl Iterator<Item = usize> {
     let mut found: HashMap<u64, [(f64, usize); 2]> = HashMap::new();
     for (at, (_, row)) in group.iter().enumerate() {
@@ -217,7 +218,7 @@ fn extremes(group: &[(usize, Value)]) -> impl Iterator<Item = usize> {
     found.into_values().flatten().map(|(_, at)| at).chain(first)
 }
 
-/// The numbers of a row, each with the id of its place; where there is none but might be one, that.
+/// Passes the numbers of a row to `take`, each with the id of its path; a null is passed with an id of its own.
 fn figures(row: &Value, place: u64, take: &mut impl FnMut(u64, f64)) {
     let below = |name: &[u8]| {
         name.iter()
@@ -278,7 +279,7 @@ mod tests {
         for at in [0, 33_333, 77_777, 199_999] {
             assert!(numbers.contains(&at), "{at}");
         }
-        // Each group has its own: none is without its slowest.
+        // Every group keeps its maximum, so no slowest row is lost.
         for begin in (0..200_000 - list.together as u64).step_by(list.together) {
             let most = (begin..begin + list.together as u64).map(max).max();
             let of = |at: &&u64| (begin..begin + list.together as u64).contains(*at);
@@ -291,7 +292,7 @@ mod tests {
         let nested = format!("[{}]", vec!["[[],[],[],[]]"; 100].join(","));
         assert!(matches!(read_within(&nested, 1000, 500), Err(Failure::TooMany)));
         assert!(read_within(&nested, 1000, 501).is_ok());
-        // Rows that went make room.
+        // Dropped rows free room for later ones.
         let flat = format!("[{}]", vec!["7"; 10_000].join(","));
         let (found, reduced) = read_within(&flat, 100, 200).unwrap();
         assert!(found.as_array().unwrap().len() <= 100 && reduced[0].rows == 10_000);

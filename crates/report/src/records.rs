@@ -1,41 +1,40 @@
-//! Records of single I/Os, of which a run has millions: looked through three times as they stream by, and what is kept of them is
-//! kept as it is.
+//! Records of single I/Os, of which a run has millions. They stream by three times; the records that are kept are unchanged.
 
 use crate::command::as_command;
 use std::collections::BinaryHeap;
 
-/// Parts of the run of which the fastest and the slowest I/O are kept.
+/// Parts of the run; of each, the fastest and the slowest I/O are kept.
 const PARTS: usize = 200;
-/// I/Os of a window that is shown one by one.
+/// Maximum number of I/Os of a window, which are shown one by one.
 const WINDOW_IOS_MAX: usize = 500;
-/// Length of the windows among which the busiest is looked for.
+/// Length of the windows among which the busiest is chosen.
 const BUSY_NS: u64 = 1_000_000;
-/// At most so many of these; in a longer run they are longer.
+/// Maximum number of these windows; in a longer run each is longer.
 const BUSY_WINDOWS_MAX: u64 = 1 << 20;
 
-/// What is known of one I/O. Times are nanoseconds since the run's begin.
+/// One I/O. Times are nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Io {
-    /// When it should have begun.
+    /// Intended start.
     pub intended_ns: u64,
-    /// When it was submitted.
+    /// Submission.
     pub submitted_ns: u64,
     /// When its completion was seen.
     pub completed_ns: u64,
     /// Where it is.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub len_bytes: u32,
-    /// I/Os in flight of its thread when it was issued.
+    /// I/Os that its thread had in flight when it was issued.
     pub depth: u16,
-    /// What it does.
+    /// Kind of the I/O, such as read or write.
     pub kind: &'static str,
     /// Whether it failed.
     pub failed: bool,
 }
 
 impl Io {
-    /// From when it should have begun to when its completion was seen.
+    /// Latency from the intended start until the completion was seen.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.completed_ns.saturating_sub(self.intended_ns)
@@ -46,13 +45,13 @@ impl Io {
     }
 }
 
-/// A time of the run that is shown one I/O at a time.
+/// A period of the run whose I/Os are shown one by one.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     pub(crate) title: String,
     begin_ns: u64,
     end_ns: u64,
-    /// The nearest to the middle so far, the farthest on top.
+    /// The I/Os nearest to the middle of the window so far; the farthest is on top of the heap.
     nearest: BinaryHeap<(u64, Io)>,
     pub(crate) count: u64,
 }
@@ -74,7 +73,7 @@ impl Window {
         }
     }
 
-    /// What is shown, in the order of time.
+    /// The I/Os to show, in order of time.
     pub(crate) fn ios(&self) -> Vec<Io> {
         let mut ios: Vec<Io> = self.nearest.iter().map(|(_, io)| *io).collect();
         ios.sort();
@@ -82,7 +81,7 @@ impl Window {
     }
 }
 
-/// Records of a run, or what is shown of them.
+/// Records of a run, reduced to what the page shows.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     pub(crate) name: String,
@@ -99,23 +98,23 @@ pub struct Records {
 }
 
 impl Records {
-    /// None yet, of the file `name`.
+    /// Empty records of the file `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), begin_ns: u64::MAX, ..Self::default() }
     }
 
-    /// The words of the command that made them.
+    /// Sets the command that made the records, as words.
     pub fn made_by<'a>(&mut self, words: impl Iterator<Item = &'a str>) {
         self.command = as_command(words);
     }
 
-    /// Something that the reader of the page should know of the file.
+    /// Adds a note about the file for the reader of the page.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// All I/Os for the first time.
+    /// First pass over all I/Os: counts them and finds the span.
     pub fn survey(&mut self, io: &Io) {
         self.count += 1;
         self.failed += u64::from(io.failed);
@@ -126,10 +125,10 @@ impl Records {
         }
     }
 
-    /// All I/Os for the second time.
+    /// Second pass over all I/Os: finds the extremes and the load of the windows.
     pub fn reduce(&mut self, io: &Io) {
         let (busy_ns, part_ns) = (self.busy_ns(), self.part_ns());
-        // What the survey has not seen, as of a file that grew since, stands at an end of its span.
+        // An I/O that the survey has not seen, because the file grew meanwhile, is counted at an end of the span.
         let after_ns = io.intended_ns.saturating_sub(self.begin_ns).min(self.span_ns() - 1);
         let at = (after_ns / busy_ns) as usize;
         if self.busy.len() <= at {
@@ -144,7 +143,7 @@ impl Records {
         *part = Some((faster, slower));
     }
 
-    /// All I/Os for the last time: those of the windows, which are chosen at the first.
+    /// Third pass over all I/Os: collects those of the windows, which the first call chooses.
     pub fn gather(&mut self, io: &Io) {
         if self.windows.is_empty() {
             self.windows = self.chosen();
@@ -152,7 +151,7 @@ impl Records {
         self.windows.iter_mut().for_each(|window| window.add(io));
     }
 
-    /// The fastest and the slowest I/O of each part of the run, in the order of time.
+    /// The fastest and the slowest I/O of each part of the run, in order of time.
     pub(crate) fn extremes(&self) -> Vec<Io> {
         let mut ios: Vec<Io> = self.parts.iter().flatten().flat_map(|(a, b)| [*a, *b]).collect();
         ios.sort();
@@ -214,7 +213,7 @@ mod tests {
             times.iter().for_each(|at| records.gather(&io(*at)));
             assert_eq!(records.extremes().len(), times.len(), "{times:?}");
         }
-        // A record that the survey has not seen takes no room beyond the span.
+        // A record outside the surveyed span must not allocate memory beyond it.
         let mut records = Records::new("x");
         records.survey(&io(0));
         records.reduce(&io(u64::MAX));
@@ -233,7 +232,7 @@ mod tests {
             kind: "read",
             failed: false,
         };
-        // A thousand I/Os a millisecond; in the fortieth twice as many.
+        // A thousand I/Os per millisecond, and twice as many in the fortieth.
         let all: Vec<Io> = (0..100_000).map(io).chain((40_000..41_000).map(io)).collect();
         let mut records = Records::new("x");
         all.iter().for_each(|io| records.survey(io));

@@ -1,4 +1,4 @@
-//! What was given: each text is looked at whole before anything is made of it.
+//! Results that were added: each text is checked as a whole before anything is drawn from it.
 
 use crate::command::as_command;
 use crate::error::ReportError;
@@ -7,21 +7,21 @@ use crate::reading::{self, Failure, Reduced};
 use crate::records::Records;
 use serde_json::Value;
 
-/// Version of the shape of results that is known here.
+/// The supported schema version.
 const SCHEMA_VERSION: u64 = 1;
-/// Keys of something unknown that are named.
+/// Maximum number of keys that an error names.
 const KEYS_SHOWN: usize = 8;
 
-/// What a result is of.
+/// Kind of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Jobs, run or replayed.
     Jobs,
-    /// An experiment: the sweep over the queue depth, the surface, a comparison, and the others.
+    /// An experiment: the queue-depth sweep, the surface, a comparison, and the others.
     Experiment,
-    /// A spec sheet held against a target.
+    /// A spec sheet compared with a target.
     Check,
-    /// A trace, or several.
+    /// Analysis of one trace or several.
     Analysis,
     /// Sizes of the fast tier.
     Size,
@@ -31,16 +31,16 @@ pub enum Kind {
     Conformance,
     /// Write amplification of policies of placement.
     WriteAmplification,
-    /// Lives in virtual time.
+    /// Simulated lives.
     Simulation,
     /// The audit of a machine.
     Doctor,
-    /// A pool that was being served.
+    /// Status of a served pool.
     Status,
 }
 
 impl Kind {
-    /// What tells each from the others: keys that it alone has together.
+    /// Keys that identify each kind: only that kind has all of them.
     const SIGNS: [(Self, &'static [&'static str]); 13] = [
         (Self::Experiment, &["experiment", "result", "target"]),
         (Self::Jobs, &["jobs", "target"]),
@@ -52,7 +52,7 @@ impl Kind {
         (Self::Conformance, &["rows", "scores", "experiments"]),
         (Self::WriteAmplification, &["rows", "known", "left_out"]),
         (Self::Simulation, &["lives", "met"]),
-        // One life, of `--seed`.
+        // A single life, of `--seed`.
         (Self::Simulation, &["seed", "failure"]),
         (Self::Doctor, &["findings", "unknown", "good"]),
         (Self::Status, &["tiers", "classes", "disks"]),
@@ -71,28 +71,28 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) value: Value,
-    /// Lists of it that have more rows than were kept.
+    /// Lists that were reduced.
     pub(crate) reduced: Vec<Reduced>,
 }
 
 impl Found {
-    /// What an experiment found.
+    /// The results of an experiment.
     pub(crate) fn experiment(&self) -> &Value {
         &self.value["result"]["results"]
     }
 
-    /// Whether it is this experiment.
+    /// Whether the result is of this experiment.
     pub(crate) fn is_experiment(&self, name: &str) -> bool {
         self.kind == Kind::Experiment && fields::text(&self.value, "experiment") == Some(name)
     }
 
-    /// The command that made it, as a shell takes it; none where the result does not say.
+    /// The command that made the result, quoted for a shell; none where the result does not have it.
     pub(crate) fn command(&self) -> Option<String> {
         as_command(fields::texts(&self.value, "command"))
     }
 }
 
-/// Results that become one page.
+/// Results that are shown on one page.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     found: Vec<Found>,
@@ -100,10 +100,10 @@ pub struct Results {
 }
 
 impl Results {
-    /// Takes the JSON of one file, which is called `name` on the page and in errors.
+    /// Adds the JSON of one file, which is called `name` on the page and in errors. Returns its kind.
     ///
     /// # Errors
-    /// What is no result of ours, or one of a version that is not known.
+    /// [`ReportError`] where the text is not a result, is damaged, is too large, or has an unsupported version.
     pub fn add(&mut self, name: &str, text: &str) -> Result<Kind, ReportError> {
         let of = || name.to_owned();
         let (value, reduced) = reading::read(text).map_err(|failure| match failure {
@@ -130,7 +130,7 @@ impl Results {
         Ok(kind)
     }
 
-    /// Takes records of single I/Os, which were looked through three times.
+    /// Adds records of single I/Os after all three passes.
     pub fn add_records(&mut self, records: Records) {
         self.records.push(records);
     }
@@ -144,7 +144,7 @@ impl Results {
     }
 }
 
-/// What a JSON is that others write.
+/// Describes JSON of other programs.
 fn foreign(value: &Value) -> &'static str {
     let has = |key: &str| value.get(key).is_some();
     if has("fio version") {
@@ -156,7 +156,7 @@ fn foreign(value: &Value) -> &'static str {
     }
 }
 
-/// Parts without which a result is none.
+/// Checks for the parts that a result of its kind must have.
 fn check(found: &Found) -> Result<(), ReportError> {
     let wanted: &[(&str, bool)] = match found.kind {
         Kind::Jobs => &[("jobs", true)],
@@ -167,7 +167,7 @@ fn check(found: &Found) -> Result<(), ReportError> {
         Kind::UseCase => &[("settings", true)],
         Kind::Doctor => &[("findings", true)],
         Kind::Simulation if found.value.get("lives").is_some() => &[("met", false)],
-        // Of one life: a list of what it met where it was good, and none where it failed.
+        // A single life has a list of what it met where it succeeded, and none where it failed.
         Kind::Simulation => &[],
         Kind::Status => &[("classes", true)],
         Kind::Analysis => &[],

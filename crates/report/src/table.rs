@@ -1,13 +1,13 @@
-//! Tables: under each picture, and where a picture would say less. Cells keep the number that they show.
+//! Tables: below each picture, and where a picture would show less. Cells keep the number that they show.
 
 use crate::fields;
 use crate::markup::{Attribute, Markup};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Rows of a table; of what has more, every so-manieth is left out by [`Table::bounded`], and the caption says so.
+/// Maximum number of rows of a table.
 pub(crate) const ROWS_MAX: usize = 1000;
-/// A text from which on it is written over several lines.
+/// Texts of at least this length wrap over several lines.
 const LONG_CHARS: usize = 36;
 
 /// A column.
@@ -18,7 +18,7 @@ pub(crate) struct Column {
     holds: Holds,
 }
 
-/// What a column has. One of intervals is two columns of numbers where the table is saved.
+/// Contents of a column. A column of intervals becomes two columns of numbers when the table is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Texts,
@@ -40,24 +40,24 @@ impl Column {
     }
 }
 
-/// A cell: what people read, and the number behind it as the result has it.
+/// A cell: the text that people read, and the number of the result behind it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     text: String,
     value: Option<String>,
-    /// The ends of an interval, as far as they are known.
+    /// The ends of an interval, where known.
     ends: [Option<String>; 2],
     tone: Tone,
 }
 
-/// What a cell says at a glance; its words say it too.
+/// Emphasis of a cell; its text says the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
     Plain,
     Good,
     Bad,
-    /// Not known, withheld, left open.
+    /// Unknown, withheld or left open.
     Open,
 }
 
@@ -81,12 +81,12 @@ impl Cell {
         Self { text: text.into(), tone, ..Self::default() }
     }
 
-    /// A number of a result; a dash where there is none.
+    /// A number of a result; a dash where it is absent.
     pub(crate) fn of(value: Option<&Value>, unit: Unit) -> Self {
         match value {
             Some(Value::Number(number)) => Self {
                 text: match number.as_f64() {
-                    // A whole number without a unit is a count.
+                    // An integer without a unit is a count.
                     Some(value) if unit != Unit::Plain || number.is_f64() => unit.show(value),
                     _ => number.to_string(),
                 },
@@ -104,7 +104,7 @@ impl Cell {
         Self::of(fields::at(value, path), unit)
     }
 
-    /// An interval: of what is known of it.
+    /// An interval with its known ends.
     pub(crate) fn interval(low: Option<&Value>, high: Option<&Value>, unit: Unit) -> Self {
         let end =
             |end: Option<&Value>| end.and_then(Value::as_f64).map_or_else(|| "open".to_owned(), |end| unit.show(end));
@@ -117,7 +117,7 @@ impl Cell {
         }
     }
 
-    /// A figure that too few samples would have to bear.
+    /// A figure that is withheld for too few samples.
     pub(crate) fn withheld(needed_more: Option<f64>) -> Self {
         let needs = needed_more.map_or_else(String::new, |more| format!(", needs {more} more samples"));
         Self::toned(format!("withheld{needs}"), Tone::Open)
@@ -127,7 +127,7 @@ impl Cell {
         Self { tone, ..self }
     }
 
-    /// The cell as an element outside of a table.
+    /// Writes the cell as an element outside a table.
     pub(crate) fn write_as(&self, into: &mut Markup, name: &'static str) {
         let class = self.tone.class();
         match &self.value {
@@ -142,7 +142,7 @@ impl Cell {
 pub(crate) struct Table {
     /// What it shows.
     pub(crate) caption: String,
-    /// The caption stands above it already.
+    /// Whether a title with the same words is already above the table.
     is_named_above: bool,
     pub(crate) head: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -153,7 +153,7 @@ impl Table {
         Self { caption: caption.into(), head, ..Self::default() }
     }
 
-    /// At most [`ROWS_MAX`] rows, the first ones; the caption says how many there were.
+    /// Keeps the first [`ROWS_MAX`] rows; the caption says how many there were.
     pub(crate) fn bounded(mut self) -> Self {
         let all = self.rows.len();
         if all > ROWS_MAX {
@@ -163,12 +163,12 @@ impl Table {
         self
     }
 
-    /// The table below such a title, which need not stand there twice.
+    /// The table below `title`: its caption is not repeated where it equals the title.
     pub(crate) fn below(self, title: &str) -> Self {
         Self { is_named_above: self.caption == title, ..self }
     }
 
-    /// The table in a box of its own, in which it may be wider than the page.
+    /// Writes the table in a box of its own, in which it may be wider than the page.
     pub(crate) fn write(&self, into: &mut Markup) {
         into.open(
             "div",

@@ -1,34 +1,34 @@
-//! Units of what is shown.
+//! Units of shown numbers.
 
 use forebay_block::figures;
 
-/// What a number of a result is of.
+/// Unit of a number of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A number without a unit.
     Plain,
-    /// A count, with all its digits.
+    /// A count, shown with all digits.
     Count,
     /// Nanoseconds.
     Ns,
     /// Seconds.
     Seconds,
-    /// A second.
+    /// Events per second.
     Rate,
     /// Bytes.
     Bytes,
     /// Bytes a second.
     BytesPerSecond,
-    /// A part of 1.
+    /// A fraction of 1.
     Share,
     /// Percent.
     Percent,
-    /// One number over another.
+    /// A ratio of two numbers.
     Ratio,
 }
 
 impl Unit {
-    /// For people.
+    /// Formats a number with its unit for people.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::Plain => figures::digits(value),
@@ -36,7 +36,7 @@ impl Unit {
             Self::Ns => figures::time(value),
             Self::Seconds => figures::time(value * 1e9),
             Self::Rate => figures::rate(value),
-            // Sizes beyond 64 bits are no sizes; the cast keeps them at the largest.
+            // No size exceeds 64 bits; the cast saturates.
             Self::Bytes => figures::size(value as u64),
             Self::BytesPerSecond => format!("{} MB/s", figures::megabytes(value)),
             Self::Share => figures::percent(value),
@@ -45,13 +45,13 @@ impl Unit {
         }
     }
 
-    /// At a tick of an axis: without zeros at the end.
+    /// Formats a number for a tick of an axis, without trailing zeros.
     pub(crate) fn tick(self, value: f64) -> String {
         if value == 0.0 {
             return "0".to_owned();
         }
         let text = self.show(value);
-        // One that is not zero is never called so.
+        // A number other than zero is never shown as zero.
         let text = if text.contains(|c: char| ('1'..='9').contains(&c)) { text } else { self.small(value) };
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
@@ -61,7 +61,7 @@ impl Unit {
         format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
     }
 
-    /// A number that has no digit but zeros at the usual ones, in the smallest of its units.
+    /// Formats a number that the usual digits would show as zero, in the smallest of its units.
     fn small(self, value: f64) -> String {
         let (value, unit) = match self {
             Self::Share => (value * 100.0, " %"),
@@ -76,7 +76,7 @@ impl Unit {
         format!("{value:.digits$}{unit}")
     }
 
-    /// The unit of the raw numbers, for the heads of columns.
+    /// Unit of the raw numbers, for column headings.
     pub(crate) fn raw(self) -> &'static str {
         match self {
             Self::Plain | Self::Count | Self::Ratio => "",
@@ -102,7 +102,7 @@ mod tests {
         for (unit, value, text) in cases {
             assert_eq!(unit.tick(value), text);
         }
-        // On an axis by the logarithm they were 0.
+        // These were shown as 0 on a logarithmic axis.
         let small = [(Unit::Plain, 0.001, "0.001"), (Unit::Plain, 1.5e-4, "0.00015"), (Unit::Share, 2e-4, "0.02 %")];
         for (unit, value, text) in small.into_iter().chain([(Unit::Ns, 0.1, "0.1 ns"), (Unit::Bytes, 0.5, "0.5 B")]) {
             assert_eq!(unit.tick(value), text);

@@ -6,39 +6,39 @@ use crate::picture::Picture;
 use crate::results::Results;
 use crate::section::{self, Section};
 
-/// Colours, by day and by night.
+/// Colours of the light and the dark scheme.
 const COLOURS: &str = include_str!("colours.css");
-/// What pictures look like, on the page and alone.
+/// Style of pictures, on the page and as separate files.
 const PICTURES: &str = include_str!("picture.css");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Pictures that an error names.
+/// Maximum number of pictures that an error names.
 const PICTURES_NAMED: usize = 20;
 
-/// How each page begins: what begins exactly so may be written over by the next.
+/// Every page begins with this text. A later page may overwrite only a file that begins so.
 const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
                      <meta name=\"generator\" content=\"forebay report\">\n";
 
-/// Nothing is fetched, whatever a result says.
+/// The page fetches nothing, whatever a result contains.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
                       script-src 'unsafe-inline'; img-src data: blob:\">";
 
-/// How each picture alone begins.
+/// Every separate picture begins with this text.
 const BEGIN_ALONE: &str = "<!-- by forebay report -->\n<svg xmlns=\"http://www.w3.org/2000/svg\"";
-/// What it has beside the pictures' own style: nothing gives it a font or a ground.
+/// Additional style of a separate picture, which has no page to give it a font or a background.
 const STYLE_ALONE: &str = "svg { font-family: system-ui, -apple-system, \"Segoe UI\", \"DejaVu Sans\", sans-serif; }\nsvg .ground { fill: var(--card); }\n";
 
-/// Whether a file that begins so is a page or a picture of ours.
+/// Whether a file that begins with `begin` is a page or picture of this program, which may be overwritten.
 #[must_use]
 pub fn is_page(begin: &[u8]) -> bool {
     begin.starts_with(BEGIN.as_bytes()) || begin.starts_with(BEGIN_ALONE.as_bytes())
 }
 
-/// The first picture of this title as a file of SVG that needs nothing else.
+/// The first picture with this title, as a self-contained SVG file.
 ///
 /// # Errors
-/// No picture is called so: the error names those that there are.
+/// [`ReportError::NoPicture`] with the titles that exist.
 pub fn picture(results: &Results, title: &str) -> Result<String, ReportError> {
     let sections = section::all(results.found(), results.records());
     let drawn = || sections.iter().flat_map(|section| section.pictures.iter().map(move |picture| (section, picture)));
@@ -55,7 +55,7 @@ pub fn picture(results: &Results, title: &str) -> Result<String, ReportError> {
     Ok(alone.finish())
 }
 
-/// The page of results: HTML that needs nothing else.
+/// The page of all results, as self-contained HTML.
 #[must_use]
 pub fn page(results: &Results) -> String {
     let sections = section::all(results.found(), results.records());
@@ -103,7 +103,7 @@ fn write_contents(page: &mut Markup, sections: &[Section]) {
 fn write_section(page: &mut Markup, section: &Section, number: usize, is_alone: bool) {
     let id = format!("s{number}");
     page.open("section", &[("id", &id), ("aria-labelledby", &format!("{id}-h"))]);
-    // Of a section that is alone the page's title has said it.
+    // The page's title already names its only section.
     page.element(
         "h2",
         &[("id", &format!("{id}-h")), ("class", if is_alone { &"unseen" } else { &"" })],

@@ -71,13 +71,13 @@ fn unit(promise: &Value) -> Unit {
     }
 }
 
-/// The promise, and whether it is a limit from above.
+/// The promised limit, and whether it is an upper limit.
 fn bound(promise: &Value) -> Option<(f64, bool)> {
     let most = number(promise, "promised/at_most").map(|most| (most, true));
     most.or_else(|| number(promise, "promised/at_least").map(|least| (least, false)))
 }
 
-/// How far each promise is kept: above 1 is better than promised, for limits from either side.
+/// How well each promise is kept: above 1 is better than promised, for upper and lower limits alike.
 fn judged(promises: &[Value]) -> Picture {
     let row = |promise: &Value| {
         let (limit, is_most) = bound(promise)?;

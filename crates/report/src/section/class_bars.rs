@@ -1,4 +1,4 @@
-//! Bars of classes, in the colour of the tier that they belong to.
+//! Bars of classes, in the colour of their tier.
 
 use crate::fields::{number, text};
 use crate::picture::Picture;
@@ -15,7 +15,7 @@ pub(super) fn bars(rows: &[Value], path: &str, (title, axis): (&str, &str), unit
         .filter_map(|row| {
             let value = number(row, path)?;
             let name = text(row, "name")?.to_owned();
-            // A class has one look in all pictures: that of where it belongs.
+            // A class has the same look in all pictures: that of its tier.
             let look = match text(row, "letter") {
                 Some("X") => 4,
                 Some(_) => 0,

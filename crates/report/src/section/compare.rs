@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Figures whose rounds are drawn.
 const ROUNDS_SHOWN: usize = 6;
 
-/// What results call it.
+/// Name of the experiment in results.
 pub(super) const NAME: &str = "compare";
 
 pub(super) fn of(found: &Found) -> Section {
@@ -95,7 +95,7 @@ fn ratios(figures: &[Value], confidence: f64) -> Picture {
     Picture::drawn("B over A", about, Drawing::Forest(forest), table)
 }
 
-/// Both sides in each round.
+/// The values of both sides in each round.
 fn rounds(figure: &Value) -> Option<Picture> {
     let (unit, name) = (unit(figure), called(figure));
     let mut table = Table::new(

@@ -1,4 +1,4 @@
-//! What is published beside what is found here: drives, use cases of two tiers, policies of placement.
+//! Published figures beside our own: drives, use cases of two tiers, policies of placement.
 
 use super::frame::Section;
 use super::other;
@@ -11,7 +11,7 @@ use crate::unit::Unit;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Rows of published figures that are drawn; the table has all.
+/// Rows of published figures in the picture; the table has all.
 const DRAWN_MAX: usize = 30;
 
 pub(super) fn of_drives(found: &Found) -> Section {
@@ -65,7 +65,7 @@ pub(super) fn of_drives(found: &Found) -> Section {
     section
 }
 
-/// What a figure is of, in words.
+/// Name of a row's measure.
 fn measure(row: &Value) -> &str {
     match text(row, "measure").unwrap_or("-") {
         "Iops" => "IOPS",
@@ -138,7 +138,7 @@ pub(super) fn of_use_case(found: &Found) -> Section {
     section
 }
 
-/// What the pool gives over one drive alone.
+/// Gains of the pool over a single drive.
 fn gains(value: &Value) -> Option<Picture> {
     let mut table = Table::new(
         "Ratios over one drive alone",
@@ -207,7 +207,7 @@ fn gains(value: &Value) -> Option<Picture> {
     Some(Picture::drawn("The pool over one drive", about, Drawing::Forest(forest), table))
 }
 
-/// Each figure in each set-up, and what was published.
+/// Each figure in each set-up, beside the published one.
 fn set_ups(value: &Value) -> Table {
     let settings = list(value, "settings");
     let published = at(value, "published");

@@ -64,7 +64,7 @@ fn table(findings: &[Value]) -> Table {
     table
 }
 
-/// What a ladder has measured on this machine.
+/// Effects that a ladder measured on this machine.
 fn effects(findings: &[Value]) -> Table {
     let mut table = Table::new(
         "With the setting changed, over that of the rung below",

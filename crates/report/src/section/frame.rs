@@ -1,28 +1,28 @@
-//! What the page shows of one result, and what many kinds of results say in the same words.
+//! The section of a result on the page, and the parts that many kinds of results share.
 
 use crate::fields;
 use crate::picture::Picture;
 use crate::results::Found;
 use crate::table::Cell;
 
-/// What the page shows of one result.
+/// The section of one result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
     pub(crate) title: String,
-    /// The file that it is from.
+    /// The result's file.
     pub(crate) file: String,
     pub(crate) command: Option<String>,
     pub(crate) about: Vec<String>,
-    /// What makes it worth less.
+    /// Reasons to doubt the result.
     pub(crate) warnings: Vec<String>,
-    /// The few figures that matter most.
+    /// The most important figures.
     pub(crate) facts: Vec<(String, Cell)>,
     pub(crate) pictures: Vec<Picture>,
     pub(crate) conditions: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
-/// What all experiments and jobs say in the same words.
+/// The parts that all experiments and jobs share.
 pub(super) fn framed(found: &Found, title: String) -> Section {
     let value = &found.value;
     let mut section = Section { title, ..Section::default() };

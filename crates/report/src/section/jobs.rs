@@ -1,4 +1,4 @@
-//! Jobs: what was asked, what came of it, percentiles and intervals.
+//! Jobs: parameters, results, percentiles and intervals.
 
 use super::frame::{Section, framed};
 use super::over_time::{self, Rows, Steady};
@@ -61,7 +61,7 @@ pub(super) fn of(found: &Found) -> Section {
     section
 }
 
-/// Its name, with that of its target where it ran on several.
+/// Name of a job, with its target where the run had several.
 pub(super) fn name(job: &Value) -> String {
     let name = text(job, "name").unwrap_or("a job without a name");
     text(job, "target/name").map_or_else(|| name.to_owned(), |target| format!("{name} on {target}"))
@@ -147,7 +147,7 @@ fn pictures(job: &Value, prefix: &str) -> Vec<Picture> {
     pictures
 }
 
-/// Every job and kind in a row.
+/// One row for every kind of I/O of every job.
 fn kinds(jobs: &[&Value]) -> Picture {
     let head = vec![
         Column::text("job"),
@@ -191,7 +191,7 @@ fn kinds(jobs: &[&Value]) -> Picture {
     Picture::table("What was measured", table)
 }
 
-/// What was asked for, so that the page can be read without the file of the job.
+/// Parameters of the jobs, so that the page can be read without the job file.
 fn asked(jobs: &[&Value]) -> Picture {
     let is_one = jobs.len() == 1;
     let job = (!is_one).then(|| Column::text("job"));
@@ -236,7 +236,7 @@ fn bursts(jobs: &[&Value]) -> Option<Picture> {
     (!table.rows.is_empty()).then(|| Picture::table("Bursts", table))
 }
 
-/// What jobs cost their hosts beside processor time.
+/// Host cost of jobs besides processor time.
 fn host_cost(jobs: &[&Value]) -> Option<Picture> {
     let head = vec![
         Column::text("job"),
@@ -261,7 +261,7 @@ fn host_cost(jobs: &[&Value]) -> Option<Picture> {
     (!table.rows.is_empty()).then(|| Picture::table("What it cost the host", table))
 }
 
-/// Where the time of requests went: in the block layer, at the device, elsewhere.
+/// Time of requests in the block layer, at the device, and elsewhere.
 fn block_layer(jobs: &[&Value]) -> Option<Picture> {
     let head = vec![
         Column::text("job"),
@@ -291,7 +291,7 @@ fn block_layer(jobs: &[&Value]) -> Option<Picture> {
     (!table.rows.is_empty()).then(|| Picture::table("Block layer", table))
 }
 
-/// Where processors were idle while jobs were measured.
+/// Idle states of the processors while jobs were measured.
 fn idle_states(jobs: &[&Value]) -> Option<Picture> {
     let head = vec![
         Column::text("job"),
@@ -313,7 +313,7 @@ fn idle_states(jobs: &[&Value]) -> Option<Picture> {
     (!table.rows.is_empty()).then(|| Picture::table("Idle states", table))
 }
 
-/// Hosts of a run on several, and how their clocks stood.
+/// Hosts of a distributed run, and the offsets of their clocks.
 fn hosts(value: &Value) -> Option<Picture> {
     let head = vec![
         Column::text("host"),

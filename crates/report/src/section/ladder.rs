@@ -1,4 +1,4 @@
-//! A ladder of settings: what each rung changes, with intervals, and the figures themselves.
+//! A ladder of settings: the effect of each rung with intervals, and the figures themselves.
 
 use super::frame::{Section, framed};
 use crate::fields::{at, list, number, text};
@@ -9,7 +9,7 @@ use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// What results call it.
+/// Name of the experiment in results.
 pub(super) const NAME: &str = "ladder";
 
 pub(super) fn of(found: &Found) -> Section {
@@ -34,7 +34,7 @@ pub(super) fn of(found: &Found) -> Section {
     section
 }
 
-/// The effects of all rungs on the figures of a job, as a picture and as its table.
+/// The effects of all rungs on a job's figures, as a picture with its table.
 fn effects(rungs: &[Value], job: usize, name: &str, confidence: f64) -> Picture {
     let mut table = Table::new(
         format!("Over the rung below, intervals of {confidence} % that hold together"),

@@ -1,4 +1,4 @@
-//! From results to what the page shows of them: one file for each kind of result, and pictures that several kinds share.
+//! From results to sections of the page: one file for each kind of result, and pictures that several kinds share.
 
 mod check;
 mod class_bars;
@@ -26,10 +26,10 @@ use crate::records::Records;
 use crate::results::{Found, Kind};
 pub(crate) use frame::Section;
 
-/// Lists that were reduced of which each is named.
+/// Maximum number of reduced lists that are named one by one.
 const REDUCED_SHOWN: usize = 4;
 
-/// What the page shows of all: first what holds results beside each other, then each alone.
+/// All sections of the page: first comparisons of several results, then each result alone.
 pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
     let mut sections = together::of(found);
     sections.extend(found.iter().map(|result| one(result, found)));
@@ -37,7 +37,7 @@ pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
     sections
 }
 
-/// Lists that were reduced when they were read, a sentence each.
+/// A sentence for each list that was reduced on reading.
 fn reduced(found: &Found) -> Vec<String> {
     let sentence = |list: &Reduced| {
         format!(

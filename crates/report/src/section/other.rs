@@ -1,4 +1,4 @@
-//! Results without pictures of their own: what they say, as tables.
+//! Results without pictures of their own, as tables.
 
 use super::frame::{Section, framed};
 use super::over_time::{self, Rows};
@@ -9,13 +9,13 @@ use crate::table::{Cell, Column, ROWS_MAX, Table};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Columns of a table that is made from what its rows have.
+/// Maximum number of columns of a table that is derived from the fields of its rows.
 const COLUMNS_MAX: usize = 30;
-/// How far fields within fields become columns, and lists within objects tables.
+/// Depth to which nested fields become columns, and lists within objects tables.
 const DEPTH_MAX: usize = 4;
 const TABLES_MAX: usize = 40;
 
-/// An experiment that no other file knows.
+/// An experiment without a file of its own here.
 pub(super) fn of_experiment(found: &Found) -> Section {
     let value = &found.value;
     let (name, target) =
@@ -31,7 +31,7 @@ pub(super) fn of_experiment(found: &Found) -> Section {
     section
 }
 
-/// A pool that was being served.
+/// Status of a served pool.
 pub(super) fn of_status(found: &Found) -> Section {
     let value = &found.value;
     let pool = text(value, "pool/name").unwrap_or("a pool");
@@ -66,7 +66,7 @@ pub(super) fn of_status(found: &Found) -> Section {
     section
 }
 
-/// Intervals, as the experiment about the quality of service writes them, and parts of a run that fills a drive.
+/// Intervals of the quality-of-service experiment, and parts of a run that fills a drive.
 fn intervals(results: &Value) -> Vec<Picture> {
     let latencies =
         [("p50_ns", "p50"), ("mean_ns", "mean"), ("p99_ns", "p99"), ("p99.9_ns", "p99.9"), ("max_ns", "max")];
@@ -84,7 +84,7 @@ fn intervals(results: &Value) -> Vec<Picture> {
     pictures
 }
 
-/// Tables of all lists of objects in a value, and of its numbers.
+/// Tables of all lists of objects in a value, and of its plain fields.
 fn collect(name: &str, value: &Value, depth: usize, into: &mut Vec<Table>) {
     let Some(fields) = value.as_object().filter(|_| depth < DEPTH_MAX && into.len() < TABLES_MAX) else { return };
     let plain: Vec<(&String, &Value)> = fields.iter().filter(|(_, value)| is_plain(value)).collect();
@@ -98,7 +98,7 @@ fn collect(name: &str, value: &Value, depth: usize, into: &mut Vec<Table>) {
     for (key, value) in fields {
         let name = if name.is_empty() { key.clone() } else { format!("{name}, {key}") };
         match value {
-            // Percentiles and intervals have pictures, or stand in the tables of what they are of.
+            // Percentiles and intervals have pictures, or are in other tables.
             Value::Array(rows) if key != "intervals" => into.extend(of_rows(&words(&name), rows)),
             Value::Object(_) => collect(&name, value, depth + 1, into),
             _ => {}
@@ -106,7 +106,7 @@ fn collect(name: &str, value: &Value, depth: usize, into: &mut Vec<Table>) {
     }
 }
 
-/// A table of objects: a column for each number and text that any of them has.
+/// A table of objects with a column for each number and text that any object has.
 pub(super) fn of_rows(title: &str, rows: &[Value]) -> Option<Table> {
     let mut columns: Vec<String> = Vec::new();
     for row in rows.iter().take(ROWS_MAX) {
@@ -126,7 +126,7 @@ pub(super) fn of_rows(title: &str, rows: &[Value]) -> Option<Table> {
     Some(table)
 }
 
-/// What a field is called where its figures are shown with their units.
+/// Column heading of a field whose figures are shown with their units.
 fn heading(path: &str) -> String {
     words(path.strip_suffix("_ns").unwrap_or(path))
 }
@@ -155,7 +155,7 @@ fn words(path: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// The unit, which stands last in names.
+/// The unit of a field, which is the suffix of its name.
 fn unit(path: &str) -> Unit {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ends = |end: &str| name.ends_with(end);

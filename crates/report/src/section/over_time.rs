@@ -1,4 +1,4 @@
-//! A run over its time: latencies and throughput of its intervals, and where it was steady.
+//! A run over time: latencies and throughput of its intervals, and its steady part.
 
 use crate::fields::{at, number};
 use crate::picture::Picture;
@@ -7,27 +7,27 @@ use crate::table::{Cell, Column, ROWS_MAX, Table};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Parts of the time of which least and greatest are kept, where a run has more intervals.
+/// Parts into which a longer run is divided; each part keeps its least and greatest point.
 const PARTS: usize = 200;
 
-/// How the intervals of a result call what they have.
+/// Access to the fields of a result's intervals.
 pub(super) struct Rows<'a> {
     pub(super) rows: &'a [Value],
-    /// Seconds from the run's begin.
+    /// Start in seconds since the run began.
     pub(super) begin_s: fn(&Value) -> Option<f64>,
     pub(super) length_s: fn(&Value) -> Option<f64>,
     /// Path and name of each latency, slowest last.
     pub(super) latencies: &'a [(&'static str, &'static str)],
 }
 
-/// A part of the run that was steady.
+/// The steady part of the run.
 pub(super) struct Steady {
     pub(super) from_s: f64,
     pub(super) to_s: f64,
 }
 
 impl Rows<'_> {
-    /// Those that are drawn: of one that the end of the run cut short little can be said, and it stands in the table.
+    /// The rows that are drawn. A last interval that the end of the run cut short has little meaning and is only in the table.
     fn drawn(&self) -> &[Value] {
         let length = |row: Option<&Value>| row.and_then(|row| (self.length_s)(row));
         match (length(self.rows.first()), length(self.rows.last())) {
@@ -37,7 +37,7 @@ impl Rows<'_> {
     }
 }
 
-/// Latency over time; none below two intervals.
+/// Latency over time; none for fewer than two intervals.
 pub(super) fn latency(title: impl Into<String>, rows: &Rows<'_>, steady: Option<&Steady>) -> Option<Picture> {
     let of = |(look, (path, name)): (usize, &(&'static str, &'static str))| {
         let point = |row: &Value| {
@@ -59,7 +59,7 @@ pub(super) fn rate(title: impl Into<String>, rows: &Rows<'_>, steady: Option<&St
     let point = |row: &Value| {
         let length = (rows.length_s)(row).filter(|length| *length > 0.0)?;
         let (x, y) = (middle(rows, row)?, number(row, "ios")? / length);
-        // A length of next to nothing, which no run has, makes an infinite rate.
+        // A length of next to nothing, which no real run has, would give an infinite rate.
         if !y.is_finite() {
             return None;
         }
@@ -115,7 +115,7 @@ fn seconds(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
-/// The points of those that have a value; those behind others that have none say so.
+/// The points with a value; a point after rows without a value is marked as following a gap.
 pub(super) fn with_gaps(points: impl Iterator<Item = Option<Point>>) -> Vec<Point> {
     let (mut found, mut is_gap) = (Vec::<Point>::new(), false);
     for point in points {
@@ -130,7 +130,7 @@ pub(super) fn with_gaps(points: impl Iterator<Item = Option<Point>>) -> Vec<Poin
     found
 }
 
-/// Points in the order of time, of which each part of the time keeps its least and its greatest as they are.
+/// Points in order of time, reduced to the least and the greatest of each part of the time.
 pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
     if points.len() <= 2 * PARTS {
         return points;
@@ -146,7 +146,7 @@ pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
         let mut ends = [least, most];
         ends.sort_by_key(|end| end.0);
         let count = if least.0 == most.0 { 1 } else { 2 };
-        // A gap between two that are kept is one, whichever point was behind it.
+        // A gap between two kept points stays, even where the point that followed it was dropped.
         let has_gap = |from: usize, to: usize| part[from..=to].iter().any(|point| point.after_gap);
         let mut from = 0;
         for (at, end) in &ends[..count] {
@@ -159,7 +159,7 @@ pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
 }
 
 fn table(rows: &Rows<'_>) -> Table {
-    // Jobs give seconds, experiments nanoseconds: the head names what the numbers are of.
+    // Jobs give seconds, experiments nanoseconds; the column's unit follows the field that the rows have.
     let unit_of = |seconds: &str| {
         if rows.rows.iter().any(|row| at(row, seconds).is_some()) { Unit::Seconds } else { Unit::Ns }
     };
@@ -193,7 +193,7 @@ fn table(rows: &Rows<'_>) -> Table {
         cells.push(of(&["errors", "failures"], row, Unit::Count));
         cells
     };
-    // The slowest intervals are what a reader looks for: they stay where not all find room.
+    // Readers look for the slowest intervals: those stay where the table has too little room.
     let mut wanted: Vec<usize> = (0..rows.rows.len()).collect();
     let mut caption = "Intervals of the run".to_owned();
     if wanted.len() > ROWS_MAX {

@@ -1,4 +1,4 @@
-//! Percentile curves: latency over how many nines, with intervals. What a result withholds is a gray part of the axis, never a line.
+//! Percentile curves: latency over the number of nines, with intervals. A withheld percentile is a grey part of the axis, never a line.
 
 use super::texts::bounded;
 use crate::fields::{at, list, number};
@@ -8,15 +8,15 @@ use crate::table::{Cell, Column, Table};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Latencies with a name: of reads, of a depth, of a run. Jobs and experiments call the fields differently.
+/// Latencies with a name, such as of reads, of a depth or of a run. Jobs and experiments use different field names.
 pub(super) struct Named<'a> {
     pub(super) name: String,
-    /// `samples`, `mean`, `max` and `percentiles`.
+    /// Object with `samples`, `mean`, `max` and `percentiles`.
     pub(super) latency: &'a Value,
     pub(super) look: usize,
 }
 
-/// Names of the fields of a percentile.
+/// Field names of a percentile.
 struct Names {
     value: &'static str,
     low: &'static str,
@@ -26,12 +26,12 @@ struct Names {
 const OF_JOBS: Names = Names { value: "value", low: "low", high: "high" };
 const OF_EXPERIMENTS: Names = Names { value: "value_ns", low: "low_ns", high: "high_ns" };
 
-/// The names that this entry uses.
+/// The field names that this entry uses.
 fn names(entry: &Value) -> &'static Names {
     if entry.get("value_ns").is_some() { &OF_EXPERIMENTS } else { &OF_JOBS }
 }
 
-/// The picture; none where nothing has percentiles.
+/// The picture; none where no latency has percentiles.
 pub(super) fn picture(title: impl Into<String>, all: &[Named<'_>], confidence_percent: Option<f64>) -> Option<Picture> {
     let series: Vec<Series> = all.iter().map(series).collect();
     if series.iter().all(|series| series.points.is_empty()) {
@@ -66,7 +66,7 @@ fn series(named: &Named<'_>) -> Series {
     Series { name: named.name.clone(), look: named.look, draw: Draw::Line, points: points.collect() }
 }
 
-/// From the deepest percentile that anything shows on.
+/// The part of the axis between the highest percentile shown and the highest one withheld; none where nothing above the shown is withheld.
 fn withheld(all: &[Named<'_>]) -> Option<Withheld> {
     let entries = || all.iter().flat_map(|named| list(named.latency, "percentiles"));
     let is_shown = |entry: &&Value| number(entry, names(entry).value).is_some();

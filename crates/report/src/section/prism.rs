@@ -1,4 +1,4 @@
-//! A trace through the PRISM: rows with alpha and beta, what sizes of a fast tier keep, and the depths of its requests.
+//! A PRISM analysis of a trace: rows with alpha and beta, the effect of the size of a fast tier, and the depths of the requests.
 
 use super::frame::Section;
 use super::{class_bars, sweep, trace_over_time};
@@ -106,7 +106,7 @@ fn workload(rows: &[Value]) -> Table {
     table
 }
 
-/// Alpha and miss ratios over the size.
+/// Alpha and miss ratios over the size of the fast tier.
 fn curve(curve: &[Value], knee_bytes: Option<f64>) -> Option<Picture> {
     let figures = [
         ("alpha", "alpha_error", "alpha: kept of the writes"),
@@ -116,7 +116,7 @@ fn curve(curve: &[Value], knee_bytes: Option<f64>) -> Option<Picture> {
     let series = figures.iter().enumerate().map(|(look, (path, error, name))| {
         let points = curve.iter().filter_map(|point| {
             let (x, y) = (number(point, "size_bytes")?, number(point, path)?);
-            // The result gives half of the interval.
+            // The result gives half of the interval's width.
             let half = number(point, error);
             let (low, high) = (half.map(|half| y - half), half.map(|half| y + half));
             let error = half.map_or_else(String::new, |half| format!(" +- {:.1} points", half * 100.0));
@@ -126,7 +126,7 @@ fn curve(curve: &[Value], knee_bytes: Option<f64>) -> Option<Picture> {
         Series { name: (*name).to_owned(), look, draw: Draw::Line, points: points.collect() }
     });
     let mut series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
-    // Sizes by octaves and by shares of the footprint stand in one list.
+    // Sizes by octaves and by shares of the footprint are in one list.
     series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
     if series.is_empty() {
         return None;
@@ -187,7 +187,7 @@ fn operations(report: &Value) -> Picture {
     Picture::table("Operations", table)
 }
 
-/// Sizes and times by their quantiles.
+/// Distributions of sizes and times, by quantiles.
 fn spreads(report: &Value) -> Option<Picture> {
     let rows = [
         ("size of a read", "reads/sizes", Unit::Bytes),
@@ -210,7 +210,7 @@ fn spreads(report: &Value) -> Option<Picture> {
     (!table.rows.is_empty()).then(|| Picture::table("Sizes and times", table))
 }
 
-/// Many traces, a row each.
+/// Many traces, one row each.
 fn fleet(found: &Found) -> Section {
     let value = &found.value;
     let traces = list(value, "traces");

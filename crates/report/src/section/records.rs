@@ -1,4 +1,4 @@
-//! Single I/Os: the fastest and the slowest of each part of the run, and windows in which each is seen.
+//! Single I/Os: the fastest and the slowest of each part of the run, and windows that show every I/O.
 
 use super::frame::Section;
 use crate::picture::Picture;
@@ -46,7 +46,7 @@ fn picture(title: &str, about: &str, ios: &[Io]) -> Picture {
             kinds.push(io.kind);
         }
     }
-    // A kind looks the same in all pictures.
+    // A kind of I/O has the same look in all pictures.
     kinds.sort_unstable();
     let point = |io: &Io| {
         let ms = io.intended_ns as f64 / 1e6;

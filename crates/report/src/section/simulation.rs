@@ -1,4 +1,4 @@
-//! Lives of pools in virtual time: what they met, and whether a promise was broken.
+//! Simulated lives of pools: what they met, and whether a promise was broken.
 
 use super::frame::Section;
 use crate::fields::{at, text, texts};
@@ -8,7 +8,7 @@ use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// A seed to the last digit, which a figure would round beyond 2^53: another life.
+/// A seed with all digits: rounding a seed beyond 2^53 would name another life.
 fn seed(value: &Value) -> Option<String> {
     at(value, "seed")?.as_u64().map(|seed| seed.to_string())
 }
@@ -19,7 +19,7 @@ pub(super) fn of(found: &Found) -> Section {
     match at(value, "failure") {
         Some(failure) => section.warnings.push(format!(
             "A promise was BROKEN: seed {}, {}: {}",
-            // Of one life the seed stands beside.
+            // For a single life the seed is outside the failure.
             seed(failure).or_else(|| seed(value)).unwrap_or_else(|| "-".to_owned()),
             text(failure, "doing").unwrap_or("-"),
             text(failure, "what").unwrap_or("-")
@@ -47,7 +47,7 @@ pub(super) fn of(found: &Found) -> Section {
     );
     let met = at(value, "met").and_then(Value::as_object).into_iter().flatten();
     table.rows.extend(met.map(|(what, count)| vec![Cell::text(what.clone()), Cell::of(Some(count), Unit::Count)]));
-    // One life says it in words, its count first.
+    // A single life reports it as text that begins with the count.
     table.rows.extend(texts(value, "met").map(|met| {
         let (count, what) = met.split_once(' ').unwrap_or(("-", met));
         let count: Option<Value> = count.parse::<u64>().ok().map(Value::from);

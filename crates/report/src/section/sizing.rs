@@ -1,4 +1,4 @@
-//! How big a fast tier: alpha and endurance over its size, with the knee.
+//! Size of the fast tier: alpha and endurance over the size, with the knee.
 
 use super::frame::Section;
 use crate::fields::{at, list, number, text, texts};

@@ -9,12 +9,12 @@ use crate::table::{Cell, Column, Table};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Fill levels that are drawn.
+/// Maximum number of fill levels that are drawn.
 const FILLS_MAX: usize = 12;
-/// Depths and shares of a grid: what more there is finds no room.
+/// Maximum number of depths and of read shares in a grid; further ones are left out.
 const SIDE_MAX: usize = 12;
 
-/// What results call it.
+/// Name of the experiment in results.
 pub(super) const NAME: &str = "surface";
 
 pub(super) fn of(found: &Found) -> Section {

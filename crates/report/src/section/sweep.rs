@@ -1,4 +1,4 @@
-//! The sweep over the queue depth: throughput against latency with the depths on the line, and what an application's depths meet there.
+//! The queue-depth sweep: throughput against latency with the depths on the line, and the figures at an application's depths.
 
 use super::frame::{Section, framed};
 use super::percentiles::{self, Named};
@@ -11,13 +11,13 @@ use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Points of a sweep that are shown: far more than the octaves of any depth.
+/// Maximum number of points that are shown: far more than the octaves of any depth.
 const POINTS_MAX: usize = 256;
 
-/// What results call it.
+/// Name of the experiment in results.
 pub(super) const NAME: &str = "qd-sweep";
 
-/// The section of one sweep. `all` are all results of the page: an analysis among them tells at which depths an application works.
+/// The section of one sweep. `all` are all results of the page: an analysis among them gives the depths of an application.
 pub(super) fn of(found: &Found, all: &[Found]) -> Section {
     let value = &found.value;
     let target = text(value, "target").unwrap_or("an unnamed target");
@@ -45,7 +45,7 @@ fn points(result: &Value) -> &[Value] {
     &all[..all.len().min(POINTS_MAX)]
 }
 
-/// What is left out of a sweep, in a sentence.
+/// A sentence about the points that are left out; none where all are shown.
 pub(super) fn left_out(name: &str, result: &Value) -> Option<String> {
     let all = list(result, "points").len();
     (all > POINTS_MAX).then(|| format!("Of {all} points of {name} the first {POINTS_MAX} are shown"))
@@ -70,12 +70,12 @@ fn facts(section: &mut Section, result: &Value) {
     fact("Reads", Cell::at(result, "read_percent", Unit::Percent));
 }
 
-/// Whether the depths of the sweep reached the saturation of the target, and it was not that of the generator.
+/// Whether the sweep reached the saturation of the target, and not that of the load generator.
 fn is_saturated(result: &Value) -> bool {
     is_set(result, "saturation/reached") && !is_set(result, "saturation/limited_by_generator")
 }
 
-/// Curves of one sweep or several. One has its 99th percentile beside its mean.
+/// Curves of one sweep or several. A single sweep also shows its 99th percentile beside the mean.
 pub(super) fn curve(sweeps: &[(String, &Value)]) -> Option<Picture> {
     let mut series = Vec::new();
     let mut table = Table::new("Throughput and latency by queue depth", head(sweeps.len() > 1));
@@ -250,7 +250,7 @@ fn latency(point: &Value) -> Option<(String, &Value)> {
     Some((format!("depth {}", number(point, "depth")?), at(point, "latency/all")?))
 }
 
-/// As many as have looks of their own: the first, the last, and some between.
+/// At most as many curves as there are looks: the first, the last, and some between.
 fn few(all: Vec<Named<'_>>) -> Vec<Named<'_>> {
     let count = all.len();
     if count <= LOOKS {
@@ -261,7 +261,7 @@ fn few(all: Vec<Named<'_>>) -> Vec<Named<'_>> {
     kept.enumerate().map(|(look, named)| Named { look, ..named }).collect()
 }
 
-/// The device's worth at the depths of an application, as the sweep itself was asked for it.
+/// The device's figures at the depths of an application, as the sweep itself computed them.
 fn application(result: &Value) -> Option<Picture> {
     let found = at(result, "application")?;
     let rows = list(found, "depths");
@@ -309,11 +309,11 @@ fn application(result: &Value) -> Option<Picture> {
     Some(Picture::drawn("At the application's depths", about, Drawing::Bars(bars), table))
 }
 
-/// Depths at which the requests of a trace came.
+/// Queue depths that the requests of a trace met.
 pub(super) fn depths(found: &Found) -> Option<Picture> {
     let depths = list(&found.value, "report/depths").first()?;
     let name = text(&found.value, "trace").unwrap_or("a trace");
-    // Each by itself at first, then twice as many each time.
+    // Each depth has its own entry at first, then the entries double in width.
     let entries: Vec<(f64, f64, f64)> = list(depths, "histogram")
         .iter()
         .filter_map(|entry| Some((entry.get(0)?.as_f64()?, entry.get(1)?.as_f64()?, entry.get(2)?.as_f64()?)))

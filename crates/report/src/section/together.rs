@@ -1,5 +1,5 @@
-//! Results of one kind beside each other. No verdict is given here: what one run has and another lacks may be chance, and only
-//! interleaved rounds (`forebay bench --against`) tell that.
+//! Several results of one kind side by side, without a verdict: a difference between two runs may be chance; only interleaved rounds
+//! (`forebay bench --against`) decide.
 
 use super::frame::Section;
 use super::percentiles::{self, Named};
@@ -32,14 +32,14 @@ fn files(found: &[&Found]) -> String {
     found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a run among several: that of its file, which alone is sure to be its own; the whole path where names are the same.
+/// Label of a run among several: the name of its file, because only that is unique; the whole path where file names are equal.
 fn called(found: &Found, among: &[&Found]) -> String {
     let short = |found: &Found| found.name.rsplit('/').next().unwrap_or(&found.name).to_owned();
     let is_alone = among.iter().filter(|other| short(other) == short(found)).count() == 1;
     if is_alone { short(found) } else { found.name.clone() }
 }
 
-/// The same with what it was run on.
+/// The same label with the target.
 fn with_target(found: &Found, among: &[&Found]) -> String {
     format!("{} ({})", called(found, among), text(&found.value, "target").unwrap_or("-"))
 }
@@ -58,7 +58,7 @@ fn of_sweeps(sweeps: &[&Found]) -> Section {
     section
 }
 
-/// A job's kind in one run: what is drawn in a row.
+/// One kind of I/O of a job in one run: a row of the picture.
 struct Row<'a> {
     run: String,
     run_with_target: String,

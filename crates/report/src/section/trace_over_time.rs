@@ -1,4 +1,4 @@
-//! A trace over its time: its working set slice by slice, and where on its volumes requests went.
+//! A trace over time: its working set in slices of time, and the regions of its volumes that requests went to.
 
 use super::over_time::with_gaps;
 use crate::fields::{at, list, number, text};
@@ -8,14 +8,14 @@ use crate::table::{Cell, Column, ROWS_MAX, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// Slices and regions that there are at most.
+/// Maximum number of slices and of regions.
 const SIDE_MAX: usize = 64;
-/// Volumes whose maps are drawn.
+/// Maximum number of volumes whose maps are drawn.
 const VOLUMES_MAX: usize = 4;
-/// What an analysis withholds of a slice.
+/// Shown for a figure that an analysis withholds of a slice.
 const NOT_KNOWN: &str = "not known: none of them in the sample";
 
-/// The time of an analysis: nanoseconds, or the number of requests before.
+/// The time scale of an analysis: nanoseconds, or the number of earlier requests.
 struct Time<'a> {
     slices: &'a [Value],
     length: f64,
@@ -35,12 +35,12 @@ impl<'a> Time<'a> {
         if self.has_clock { Unit::Ns } else { Unit::Count }
     }
 
-    /// What stands at the head of a column of begins.
+    /// Column for the starts of slices.
     fn column(&self) -> Column {
         Column::number(if self.has_clock { "from" } else { "from request" }, self.unit())
     }
 
-    /// The axis of a slice's middle, and how many of its units are one of the result's.
+    /// The time axis, and the factor from the result's time to the axis's unit.
     fn axis(&self) -> (Axis, f64) {
         match self.has_clock {
             true => (Axis::new("time (s)", Unit::Plain, Form::Linear), 1e-9),
@@ -54,7 +54,7 @@ impl<'a> Time<'a> {
     }
 }
 
-/// Distinct blocks of each slice.
+/// Distinct blocks in each slice.
 pub(super) fn working_set(report: &Value) -> Option<Picture> {
     let time = Time::of(report)?;
     let figures = [
@@ -125,7 +125,7 @@ fn slices(time: &Time<'_>) -> Table {
     table
 }
 
-/// The maps of the volumes: reads, writes, and the sums of their regions.
+/// The maps of the volumes: reads, writes, and totals of the regions.
 pub(super) fn maps(report: &Value) -> Vec<Picture> {
     let Some(time) = Time::of(report) else { return Vec::new() };
     let volumes = list(report, "over_time/volumes");
@@ -139,17 +139,17 @@ pub(super) fn maps(report: &Value) -> Vec<Picture> {
     pictures
 }
 
-/// A cell of a map.
+/// A cell of a map with the bytes moved.
 #[derive(Clone, Copy)]
 struct Moved<'a> {
     slice: usize,
     region: usize,
     bytes: f64,
-    /// As the result has it.
+    /// The number as in the result.
     value: &'a Value,
 }
 
-/// A cell of a result, with the number that stands at a place of it; none where nothing was moved.
+/// A cell of the result, with the number at index `place`; none where no bytes were moved.
 fn moved(cell: &Value, place: usize) -> Option<Moved<'_>> {
     let index = |at: usize| cell.get(at).and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
     let value = cell.get(place)?;
@@ -201,7 +201,7 @@ fn heat(time: &Time<'_>, map: &Value, regions: &[Value], cells: &[Moved<'_>], ti
         shown(map, "region_bytes", Unit::Bytes)
     );
     let head = vec![time.column(), Column::number("offset", Unit::Bytes), Column::number("bytes", Unit::Bytes)];
-    // The fullest cells are what a reader looks for: they stay where not all find room.
+    // Readers look for the fullest cells: those stay where the table has too little room.
     let mut wanted = cells.to_vec();
     let mut caption = "Cells in which bytes were moved".to_owned();
     if wanted.len() > ROWS_MAX {

@@ -1,28 +1,28 @@
-//! An axis: from numbers to places, and where its ticks stand.
+//! An axis: the mapping from numbers to coordinates, and the ticks.
 
 use crate::unit::Unit;
 
-/// Ticks of an axis, at most.
+/// Maximum number of ticks of an axis.
 const TICKS_MAX: usize = 7;
-/// Smallest number that a logarithm is taken of; what is below stands at the end of the axis.
+/// The least number whose logarithm is taken; smaller numbers are drawn at the end of the axis.
 const LEAST: f64 = 1e-12;
 
-/// How numbers are spread along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Evenly.
+    /// Linear.
     Linear,
-    /// Evenly, with zero on the axis.
+    /// Linear, including zero.
     FromZero,
-    /// By their logarithm.
+    /// Logarithmic.
     Log,
-    /// By their logarithm to the base 2, with ticks at powers of 2.
+    /// Logarithmic with ticks at powers of 2.
     Octaves,
-    /// Percentiles by their distance from 100: 90, 99, 99.9 are evenly spread.
+    /// Percentiles by their distance from 100: 90, 99, 99.9 are equally spaced.
     Nines,
 }
 
-/// An axis before it is known what lies on it.
+/// An axis without its range.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     pub(crate) title: String,
@@ -30,12 +30,12 @@ pub(crate) struct Axis {
     pub(crate) form: Form,
 }
 
-/// An axis with its ends.
+/// An axis with its range.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     form: Form,
     unit: Unit,
-    /// Ends, as [`Form::place`] has them.
+    /// Ends of the range, after [`Form::place`].
     low: f64,
     high: f64,
     from: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Scale {
 }
 
 impl Form {
-    /// Where a number lies before it is stretched to the picture.
+    /// Position of a number on the scale, before it is stretched to the picture.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::FromZero => value,
@@ -59,7 +59,7 @@ impl Axis {
         Self { title: title.into(), unit, form }
     }
 
-    /// The axis over these numbers, drawn from one coordinate to another.
+    /// The axis over the range of `values`, drawn from coordinate `from` to `to`.
     pub(crate) fn over(&self, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let is_log = matches!(self.form, Form::Log | Form::Octaves);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -84,19 +84,19 @@ impl Axis {
             let half = if is_log { 0.3 } else { high.abs().max(1.0) * 0.1 };
             (low, high) = (low - half, high + half);
         }
-        // Numbers near the largest there is have no middle.
+        // Keeps the arithmetic from overflowing near the largest numbers.
         (low, high) = (low.clamp(-1e300, 1e300), high.clamp(-1e300, 1e300));
         Scale { form: self.form, unit: self.unit, low, high, from, to }
     }
 }
 
 impl Scale {
-    /// The coordinate of a number; one beyond the ends lies at an end.
+    /// The coordinate of a number; numbers outside the range are drawn at its ends.
     pub(crate) fn at(&self, value: f64) -> f64 {
         self.stretched(self.form.place(value))
     }
 
-    /// The ends of the axis as numbers, where it is even: a part of it can be looked at alone.
+    /// The ends of a linear axis; none for other scales, which cannot be zoomed.
     pub(crate) fn even_ends(&self) -> Option<(f64, f64)> {
         matches!(self.form, Form::Linear | Form::FromZero).then_some((self.low, self.high))
     }
@@ -106,7 +106,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Coordinates of the ticks, with their words.
+    /// Coordinates and labels of the ticks.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         match self.form {
             Form::Linear | Form::FromZero => self.even_ticks(),
@@ -125,11 +125,11 @@ impl Scale {
         let rough = span / (TICKS_MAX - 2) as f64;
         let power = 10f64.powf(rough.log10().floor());
         let round = [1.0, 2.0, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
-        // Sizes are shown in binary units.
+        // Ticks of sizes are multiples of powers of 2.
         let step = if self.unit == Unit::Bytes { 2f64.powf(rough.log2().ceil()) } else { round };
         let first = (low / step).ceil();
         let values = (0..TICKS_MAX * 2).map(|at| (first + at as f64) * step);
-        // Sums of steps miss zero by a hair.
+        // Sums of steps can miss zero slightly.
         let values = values.map(|value| if value.abs() < step * 1e-6 { 0.0 } else { value });
         values
             .take_while(|value| *value <= high + step * 1e-6)
@@ -137,7 +137,7 @@ impl Scale {
             .collect()
     }
 
-    /// Of numbers without a unit, which may lie far from zero and close together, as many digits as their distance needs.
+    /// Numbers without a unit may be far from zero and close together: they get as many digits as the step needs.
     fn words(&self, value: f64, step: f64) -> String {
         let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
         if self.unit == Unit::Plain && value.abs() < 1e7 { format!("{value:.digits$}") } else { self.unit.tick(value) }

@@ -1,11 +1,11 @@
-//! Bars from left to right, each with its name before and its number behind it.
+//! Horizontal bars, each between its name and its number.
 
 use super::axis::{Axis, Form};
 use super::shapes::{WIDTH, clipped, coordinate, line, words};
 use crate::markup::Markup;
 use crate::unit::Unit;
 
-/// Bars of a picture; the table below has all.
+/// Maximum number of bars in a picture; the table below has all.
 pub(crate) const BARS_MAX: usize = 24;
 const ROW: f64 = 26.0;
 const TOP: f64 = 22.0;
@@ -16,7 +16,7 @@ const CHAR: f64 = 7.6;
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) value: f64,
-    /// What it is, in words.
+    /// Description for the read-out.
     pub(crate) say: String,
     /// Look of a series.
     pub(crate) look: usize,
@@ -27,7 +27,8 @@ pub(crate) struct Bar {
 pub(crate) struct Bars {
     pub(crate) title: String,
     pub(crate) unit: Unit,
-    /// [`Form::FromZero`], or by the logarithm where they differ by much; a bar has no true length there, so dots are shown.
+    /// [`Form::FromZero`], or logarithmic where the values differ by much. A bar has no meaningful length on a logarithmic axis, so dots
+    /// are drawn there.
     pub(crate) form: Form,
     pub(crate) bars: Vec<Bar>,
 }
@@ -37,7 +38,7 @@ impl Bars {
         &self.bars[..self.bars.len().min(BARS_MAX)]
     }
 
-    /// Bars that find no room, of all.
+    /// Number of bars that are left out, and number of all bars.
     pub(super) fn left_out(&self) -> (usize, usize) {
         (self.bars.len() - self.shown().len(), self.bars.len())
     }

@@ -1,4 +1,4 @@
-//! Lines and dots over two axes.
+//! Lines and dots on two axes.
 
 use super::axis::{Axis, Scale};
 use super::labels::Labels;
@@ -6,40 +6,40 @@ use super::shapes::{LOOKS, WIDTH, coordinate, line, words};
 use crate::markup::{Attribute, Markup};
 
 pub(super) const HEIGHT: f64 = 300.0;
-/// What is left free around the plot: for the words of the axes.
+/// Space around the plot for the labels of the axes.
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
-/// Width of a character where the text is largest, on a phone.
+/// Width of a character at the largest text size, on a phone.
 const CHAR: f64 = 8.2;
 
-/// How the points of a series are shown.
+/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
     /// A line, with a dot at each point.
     Line,
-    /// A line; dots are seen when they are pointed at.
+    /// A line; a dot appears when the reader points at it.
     QuietLine,
     /// Dots alone.
     Dots,
 }
 
-/// A point as the result has it.
+/// A point with the values of the result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Ends of its interval, where they are known.
+    /// Ends of its interval, where known.
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
-    /// What is written beside it.
+    /// Label beside the point.
     pub(crate) label: Option<String>,
-    /// What it is, in words.
+    /// Description for the read-out.
     pub(crate) say: String,
-    /// It is the one that matters.
+    /// Whether the point is highlighted.
     pub(crate) marked: bool,
-    /// Between it and the one before lies what has no value: no line joins them.
+    /// Rows without a value lie between this point and the one before, so no line joins the two.
     pub(crate) after_gap: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
 }
 
-/// A part of the horizontal axis of which nothing is shown, and why.
+/// A part of the horizontal axis without points, and the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Withheld {
     pub(crate) from: f64,
@@ -66,9 +66,9 @@ pub(crate) struct Chart {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
-    /// Lines across at places of the horizontal axis, with their words.
+    /// Vertical lines at values of the horizontal axis, with their labels.
     pub(crate) marks: Vec<(f64, String)>,
-    /// A part of the horizontal axis that is lit up, with its words.
+    /// A highlighted part of the horizontal axis, with its label.
     pub(crate) span: Option<(f64, f64, String)>,
     pub(crate) withheld: Option<Withheld>,
     pub(crate) zooms: bool,
@@ -142,7 +142,7 @@ impl Chart {
         let mut free_from = 0.0;
         for (place, text) in x.ticks() {
             line(into, "grid", (place, bottom), (place, bottom + 4.0));
-            // The words of the last tick end with the picture; those that would lie over their neighbour's are left out.
+            // The label of the last tick ends with the picture; a label that would overlap its neighbour is left out.
             let half = text.chars().count() as f64 * CHAR / 2.0;
             let at = place.min(WIDTH - 2.0 - half).max(half);
             if at - half >= free_from {
@@ -161,7 +161,7 @@ impl Chart {
         if let Some(part) = &self.withheld {
             let (from, to) = (x.at(part.from), x.at(part.to));
             let wide = part.words.chars().count() as f64 * CHAR;
-            // Where its part of the axis is too narrow for words the sentence below the picture says it.
+            // Where this part of the axis is too narrow for the words, only the sentence below the picture has them.
             if to - from > wide {
                 words(into, "note", "end", (to - 4.0, TOP + 15.0), &part.words);
                 labels.take_box([to - wide, TOP, to, TOP + 20.0]);
@@ -174,12 +174,12 @@ impl Chart {
             }
             place.is_some()
         };
-        // The span's words are its first: they stand at its upper end.
+        // The span's label is written first, at the upper end.
         if let Some((from, to, text)) = &self.span {
             write(into, "note", ((x.at(*from) + x.at(*to)) / 2.0, TOP + 10.0), text);
         }
         for (value, text) in &self.marks {
-            // Beside the line, where there is room: from below upwards.
+            // Beside the line where there is room, tried from the bottom upwards.
             let heights = (0..12).map(|step| bottom - 10.0 - f64::from(step) * 18.0);
             let _ = heights.into_iter().any(|height| write(into, "note strong", (x.at(*value), height), text));
         }
@@ -215,7 +215,7 @@ fn rectangle(into: &mut Markup, class: &str, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-/// The intervals of a series: an area along neighbours that have both ends, and of each point a bar, which is open where its interval is.
+/// Draws the intervals of a series: an area along neighbours with both ends, and a bar for each point, open at an unknown end.
 fn write_band(into: &mut Markup, series: &Series, x: &Scale, y: &Scale) {
     let look = series.look % LOOKS;
     let both = |point: &Point| Some((x.at(point.x), y.at(point.low?), y.at(point.high?)));

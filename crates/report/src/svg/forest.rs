@@ -1,4 +1,4 @@
-//! Estimates with their intervals, one below the other, and the line that they are held against.
+//! Estimates with their intervals, one below the other, and a reference line.
 
 use super::axis::{Axis, Form, Scale};
 use super::shapes::{WIDTH, clipped, coordinate, line, words};
@@ -6,12 +6,12 @@ use crate::markup::{Attribute, Markup};
 use crate::unit::Unit;
 
 const ROW: f64 = 26.0;
-/// Where names stand above what they name.
+/// Height of a row whose name is above it.
 const ROW_WITH_NAME: f64 = 40.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 28.0;
 const ROWS_MAX: usize = 30;
-/// Names as long as this stand beside their row, longer ones above it.
+/// Names up to this length are beside their row, longer ones above it.
 const SHORT_CHARS: usize = 20;
 const NAME_CHARS_MAX: usize = 56;
 const CHAR: f64 = 8.2;
@@ -23,14 +23,14 @@ pub(crate) struct Estimate {
     pub(crate) value: Option<f64>,
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
-    /// What it is, in words.
+    /// Description for the read-out.
     pub(crate) say: String,
-    /// What stands in the place of its value, where it has none.
+    /// Text in place of an absent value.
     pub(crate) absent: &'static str,
     pub(crate) look: usize,
 }
 
-/// What stands in the place of a value that was measured, by too few samples.
+/// Text in place of a value with too few samples.
 pub(crate) const WITHHELD: &str = "withheld";
 
 /// A picture of estimates.
@@ -39,7 +39,7 @@ pub(crate) struct Forest {
     pub(crate) title: String,
     pub(crate) unit: Unit,
     pub(crate) form: Form,
-    /// Where nothing differs, and what that is called.
+    /// The value of the reference line (no difference), with its label.
     pub(crate) against: Option<(f64, String)>,
     pub(crate) rows: Vec<Estimate>,
 }
@@ -49,7 +49,7 @@ impl Forest {
         &self.rows[..self.rows.len().min(ROWS_MAX)]
     }
 
-    /// Rows that find no room, of all.
+    /// Number of rows that are left out, and number of all rows.
     pub(super) fn left_out(&self) -> (usize, usize) {
         (self.rows.len() - self.shown().len(), self.rows.len())
     }

@@ -1,23 +1,23 @@
-//! A grid of numbers, each in its cell, the larger the stronger its colour: darker on a light page, lighter on a dark one.
+//! A grid of numbers, one per cell. Larger numbers have a stronger colour: darker in the light scheme, lighter in the dark one.
 
 use super::shapes::{WIDTH, coordinate, words};
 use crate::markup::Markup;
 use crate::unit::Unit;
 
-/// Height of a cell with its number in it, and of one that is too narrow for a number.
+/// Height of a cell with a number, and of a cell that is too narrow for one.
 const ROW: f64 = 32.0;
 const ROW_NARROW: f64 = 5.0;
-/// Width that a number takes.
+/// Width of a number.
 const NUMBER: f64 = 30.0;
-/// Width of a character where the text is largest, on a phone.
+/// Width of a character at the largest text size, on a phone.
 const CHAR: f64 = 7.6;
-/// Room for the name of a row, and of a column.
+/// Space for the name of a row, and of a column.
 const ROW_NAME: f64 = 16.0;
 const COLUMN_NAME: f64 = 52.0;
 const TOP: f64 = 48.0;
 const LEFT: f64 = 62.0;
 const BOTTOM: f64 = 26.0;
-/// Steps of colour, which the page's style has.
+/// Number of colour steps in the page's style.
 const STEPS: usize = 7;
 
 /// A picture of a grid.
@@ -29,13 +29,13 @@ pub(crate) struct Heat {
     pub(crate) unit: Unit,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<String>,
-    /// Row by row; none where it was not measured, or nothing is there.
+    /// Values row by row; none where nothing was measured or moved.
     pub(crate) values: Vec<Vec<Option<f64>>>,
-    /// Colours by the logarithm.
+    /// Whether the colour follows the logarithm of the value.
     pub(crate) is_log: bool,
 }
 
-/// Where values lie between the least and the greatest, as steps of colour.
+/// Maps values between the least and the greatest to colour steps.
 struct Shades {
     is_log: bool,
     low: f64,
@@ -62,7 +62,7 @@ impl Shades {
     }
 }
 
-/// A cell: its row, its column, and what it has.
+/// Row, column and value of a cell.
 type Cell = (usize, usize, Option<f64>);
 
 impl Heat {
@@ -70,7 +70,7 @@ impl Heat {
         (WIDTH - LEFT - 6.0) / self.columns.len().max(1) as f64
     }
 
-    /// Whether the numbers find room in their cells; else the read-out has them.
+    /// Whether numbers fit into the cells; otherwise only the read-out shows them.
     fn has_numbers(&self) -> bool {
         self.wide() >= NUMBER
     }
@@ -90,7 +90,7 @@ impl Heat {
         words(into, "axis", "end", (WIDTH - 6.0, self.height() - 8.0), &self.across);
         let every = |room: f64, one: f64| (room / one).ceil().max(1.0) as usize;
         let longest = self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64 * CHAR;
-        // The last one is moved to the left, by half of itself at the most, so that it ends within the picture.
+        // The last name moves left, by at most half its width, so that it ends within the picture.
         let column_names = if self.has_numbers() { 1 } else { every((1.5 * longest).max(COLUMN_NAME), wide) };
         for (at, column) in self.columns.iter().enumerate().step_by(column_names) {
             let half = column.chars().count() as f64 * CHAR / 2.0;
@@ -118,7 +118,7 @@ impl Heat {
             }
             return;
         }
-        // Of thousands of cells those of one colour stand together, and what is nothing is not drawn.
+        // Cells are grouped by colour step, and empty cells are not drawn, because there can be thousands.
         for step in 0..STEPS {
             into.open("g", &[("class", &format!("cell h{step}"))]);
             let of_step = cells.iter().filter(|cell| cell.2.is_some_and(|value| shades.step(value) == step));
@@ -166,7 +166,7 @@ impl Heat {
 mod tests {
     use super::*;
 
-    /// The name of the last column that has one reached beyond the picture, and its end was not seen.
+    /// The name of the last labelled column extended beyond the picture, so that its end was cut off.
     #[test]
     fn regression_names_of_columns_end_within_the_picture() {
         for count in [24, 40, 97, 100, 128] {

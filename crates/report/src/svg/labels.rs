@@ -1,19 +1,19 @@
-//! Labels beside points, so that none lies over another or outside of the picture.
+//! Places labels beside points so that they do not overlap or leave the picture.
 
-/// Size of a character where the text is largest, on a phone.
+/// Size of a character at the largest text size, on a phone.
 const CHAR: (f64, f64) = (7.6, 14.0);
 
 /// A rectangle: left, top, right, bottom.
 pub(super) type Box = [f64; 4];
 
-/// Places that are taken.
+/// Occupied rectangles.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     taken: Vec<Box>,
     bounds: Box,
 }
 
-/// Where a label stands: its anchor and the point of its base line.
+/// Position of a label: its text anchor and the point of its base line.
 pub(super) struct Place {
     pub(super) anchor: &'static str,
     pub(super) at: (f64, f64),
@@ -24,17 +24,17 @@ impl Labels {
         Self { taken: Vec::new(), bounds }
     }
 
-    /// Nothing may stand over a point.
+    /// Keeps labels off a point.
     pub(super) fn take(&mut self, (x, y): (f64, f64)) {
         self.take_box([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
     }
 
-    /// Nor over other words.
+    /// Keeps labels off a rectangle, such as other words.
     pub(super) fn take_box(&mut self, taken: Box) {
         self.taken.push(taken);
     }
 
-    /// A place beside a point; none where all are taken.
+    /// A free place for a label beside a point; none where all are occupied.
     pub(super) fn beside(&mut self, (x, y): (f64, f64), text: &str) -> Option<Place> {
         let wide = text.chars().count() as f64 * CHAR.0;
         let half = CHAR.1 / 2.0;

@@ -1,5 +1,5 @@
-//! Pictures as SVG. Colours and sizes of text come from the page's style, by classes: one picture is right by day, by night and in
-//! print. Each dot carries its numbers as the result has them.
+//! Pictures as SVG. Colours and text sizes come from the page's style through classes, so one picture fits the light scheme, the dark
+//! scheme and print. Each dot carries its numbers as in the result.
 
 mod axis;
 mod bars;
@@ -19,7 +19,7 @@ pub(crate) use shapes::{LOOKS, WIDTH, words};
 use crate::markup::Markup;
 use shapes::coordinate;
 
-/// Something that draws itself.
+/// A drawing of one kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Drawing {
     Chart(Chart),
@@ -39,7 +39,7 @@ impl Drawing {
         }
     }
 
-    /// Rows that find no room, of all.
+    /// Number of rows that are left out, and number of all rows.
     pub(crate) fn left_out(&self) -> (usize, usize) {
         match self {
             Self::Bars(bars) => bars.left_out(),
@@ -48,12 +48,12 @@ impl Drawing {
         }
     }
 
-    /// Whether a part of the horizontal axis can be looked at alone.
+    /// Whether the reader can zoom into the horizontal axis.
     pub(crate) fn zooms(&self) -> bool {
         matches!(self, Self::Chart(chart) if chart.zooms)
     }
 
-    /// Whether the series of a look has dots alone.
+    /// Whether the series with this look has only dots.
     pub(crate) fn is_of_dots(&self, look: usize) -> bool {
         match self {
             Self::Chart(chart) => chart.series.iter().any(|series| series.look == look && series.draw == Draw::Dots),
@@ -62,7 +62,7 @@ impl Drawing {
         }
     }
 
-    /// The whole picture, whose name is `id`.
+    /// Writes the whole picture with the element id `id`.
     pub(crate) fn write(&self, into: &mut Markup, id: &str, title: &str, about: &str) {
         let (names, view) = (format!("{id}-t {id}-d"), format!("0 0 {WIDTH} {}", coordinate(self.height())));
         into.open(
@@ -80,7 +80,7 @@ impl Drawing {
         into.close("svg");
     }
 
-    /// What the picture's element holds.
+    /// Writes the contents of the picture's element.
     pub(crate) fn write_inside(&self, into: &mut Markup, id: &str, title: &str, about: &str) {
         into.element("title", &[("id", &format!("{id}-t"))], title);
         into.element("desc", &[("id", &format!("{id}-d"))], about);

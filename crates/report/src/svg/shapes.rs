@@ -1,20 +1,20 @@
-//! What all pictures are drawn with.
+//! Drawing primitives of all pictures.
 
 use crate::markup::Markup;
 
-/// Width of all pictures, in units of SVG: a phone shows them at three quarters, a column of a screen somewhat larger.
+/// Width of all pictures in SVG units: a phone shows them at three quarters, a column of a screen somewhat larger.
 pub(crate) const WIDTH: f64 = 480.0;
 
-/// Looks of series: colours by Okabe and Ito, and a dash of its own for each, so that colour alone says nothing.
+/// Number of series looks: colours by Okabe and Ito, each with its own dash pattern, so that colour is never the only distinction.
 pub(crate) const LOOKS: usize = 6;
 
-/// A coordinate with one digit: a tenth of a unit is less than a pixel anywhere.
+/// A coordinate with one decimal: a tenth of a unit is less than a pixel on any screen.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// A text at a place.
+/// Writes a text at a position.
 pub(crate) fn words(into: &mut Markup, class: &str, anchor: &'static str, (x, y): (f64, f64), text: &str) {
     into.element(
         "text",
@@ -23,13 +23,13 @@ pub(crate) fn words(into: &mut Markup, class: &str, anchor: &'static str, (x, y)
     );
 }
 
-/// A straight line.
+/// Draws a straight line.
 pub(super) fn line(into: &mut Markup, class: &str, from: (f64, f64), to: (f64, f64)) {
     let path = format!("M{} {}L{} {}", coordinate(from.0), coordinate(from.1), coordinate(to.0), coordinate(to.1));
     into.shape("path", &[("class", &class), ("d", &path)]);
 }
 
-/// A text of at most so many characters.
+/// Cuts a text to at most `chars_max` characters.
 pub(super) fn clipped(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();

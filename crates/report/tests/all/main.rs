@@ -1,4 +1,4 @@
-//! Pages of results as a reader of the file finds them. What a browser makes of them is tested with the program.
+//! Pages of results as text. The browser's view of them is tested with the program.
 #![forbid(unsafe_code)]
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
@@ -14,7 +14,7 @@ fn page(results: &[Value]) -> String {
     forebay_report::page(&all)
 }
 
-/// The values of an attribute, in the order of the page.
+/// The values of an attribute, in page order.
 fn values(page: &str, name: &str) -> Vec<String> {
     let begin = format!(" {name}=\"");
     page.split(&begin).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
@@ -202,7 +202,7 @@ fn results_of_one_kind_stand_beside_each_other() {
     assert!(both[..sweep_ends].contains("Depths of t.fbr"), "the depths stand in the section of the sweep");
 }
 
-/// Of each kind the least that is recognised, and then parts of every wrong type.
+/// The smallest recognised result of each kind, then results with parts of every wrong type.
 #[test]
 fn whatever_a_result_lacks_there_is_a_page() {
     let least = [
@@ -254,7 +254,7 @@ fn whatever_a_result_lacks_there_is_a_page() {
 }
 
 proptest::proptest! {
-    /// Numbers of any size at every place of a sweep: coordinates stay inside the picture.
+    /// Numbers of any size at every place of a sweep: coordinates stay within the picture.
     #[test]
     fn no_number_leaves_the_picture(values in proptest::collection::vec(-1e308..1e308f64, 8), exponent in -300i32..300) {
         let scale = 10f64.powi(exponent);
@@ -322,7 +322,7 @@ fn regression_saturation_is_marked_only_where_it_was_reached() {
     }
 }
 
-/// A slice of an analysis; `blocks` are not known where the sample has none.
+/// A slice of an analysis; `blocks` is `None` where the sample has none.
 fn slice(at: u64, blocks: Option<u64>) -> Value {
     let touched = |blocks: Option<u64>| {
         let bytes = blocks.map(|blocks| blocks * 4096);
@@ -353,13 +353,13 @@ fn a_map_shows_where_bytes_were_moved_and_when() {
     assert_eq!((count("123457"), count("77777")), (1, 1));
     assert!(page.contains("data-value=\"9007199254740993\""), "digit by digit");
     assert!(page.contains("offset 3 GiB, from 1.05 ms: 121 KiB"), "a cell says what it is");
-    // What the sample does not tell has no point, no line, and words of its own.
+    // A value that the sample does not give has no point and no line, but words of its own.
     assert!(page.contains("not known: none of them in the sample") && page.contains("Estimates from a sample"));
     let y = values(&page, "data-y");
     assert!(y.contains(&(1001 * 4096).to_string()) && !y.contains(&(1002 * 4096).to_string()));
 }
 
-/// It is in the curve of `size`, and was not in this one.
+/// The curve of `size` showed the knee, this curve did not.
 #[test]
 fn regression_the_curve_of_an_analysis_shows_its_knee() {
     let point = |size_bytes: u64, alpha: f64| json!({ "size_bytes": size_bytes, "alpha": alpha });
@@ -378,7 +378,7 @@ fn the_largest_map_is_a_page_of_bounded_size() {
     let full = page(&[analysis(&slices, 64, cells.clone().into())]);
     assert!(full.len() < 3 << 20, "{} bytes", full.len());
     assert!(full.contains("The 1000 fullest of 4096 cells"));
-    // What lies beyond slices and regions, and what is no number, is not drawn.
+    // Cells outside the slices and regions, and values that are not numbers, are not drawn.
     let wrong = json!([
         [64, 0, 1, 1],
         [0, 64, 1, 1],
@@ -405,7 +405,7 @@ fn a_trace_without_times_has_slices_of_requests() {
     for part in ["since the trace has no times", "from request", "all other volumes"] {
         assert!(page.contains(part), "{part}");
     }
-    // Of one of many traces there is no map.
+    // An analysis of one of many traces has no map.
     let mut result = analysis(&[slice(0, Some(1)), slice(1, Some(2))], 1, json!([]));
     result["report"]["over_time"]["volumes"] = Value::Null;
     assert!(!self::page(&[result]).contains("Regions"));
@@ -446,11 +446,11 @@ fn a_job_on_several_targets_has_their_names() {
     }
 }
 
-/// The verb's own JSON was said to be no result, and `simulate` to write such.
+/// The verb's own JSON was refused as no result, although the error named `simulate` among the verbs that write results.
 #[test]
 fn regression_one_life_is_a_result_too() {
     let of = |rest: Value| {
-        // Beyond 2^53, where not each number is a figure.
+        // A seed beyond 2^53, which a float would round.
         let seed = (1_u64 << 53) + 1;
         let mut life = json!({ "schema_version": 1, "command": ["forebay", "simulate", "--seed", seed], "seed": seed });
         rest.as_object().unwrap().iter().for_each(|(key, value)| life[key] = value.clone());
@@ -468,7 +468,7 @@ fn regression_one_life_is_a_result_too() {
     );
 }
 
-/// An interval of 1e-320 s, which nothing writes, was drawn at infinity.
+/// An interval of 1e-320 s, which no program writes, was drawn at infinity.
 #[test]
 fn regression_no_point_is_infinite() {
     let mut intervals: Vec<Value> = (0..4).map(|at| interval(at, 500_000)).collect();
