@@ -1,12 +1,13 @@
-//! The order of words: `disk add pool.toml` and `disk pool.toml add` mean the same, and without CONFIG the usual file is meant.
+//! Order of the words of a command line: `disk add pool.toml` and `disk pool.toml add` mean the same, and without CONFIG the default file
+//! is used.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The configuration that is meant where none is named.
+/// The configuration file where the command line names none.
 pub const DEFAULT_CONFIG: &str = "/etc/forebay/pool.toml";
 
-/// Actions of the verbs that have some, each behind CONFIG.
+/// Verbs with actions; each action follows CONFIG.
 const ACTIONS: [(&str, &[&str]); 4] = [
     ("disk", &["list", "add", "remove", "resize"]),
     ("class", &["list", "set", "add", "import"]),
@@ -14,13 +15,13 @@ const ACTIONS: [(&str, &[&str]); 4] = [
     ("scrub", &["start", "pause", "status"]),
 ];
 
-/// Verbs with a disk behind CONFIG.
+/// Verbs that take a disk after CONFIG.
 const OF_A_DISK: [&str; 2] = ["attach", "detach"];
 
-/// Puts CONFIG in front of the action, or the disk, of such a verb. Other command lines are left alone.
+/// Puts CONFIG in front of the action or the disk of such a verb. Other command lines stay as they are.
 pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_flag = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
-    // Global options may stand before the verb.
+    // Global options may precede the verb.
     let verb = (1..arguments.len()).find(|&at| !is_flag(&arguments[at]) && arguments[at - 1] != "--output");
     let Some(verb) = verb else { return arguments };
     if OF_A_DISK.iter().any(|name| arguments[verb] == *name) {
@@ -28,7 +29,7 @@ pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
         match (arguments.get(verb + 1), words) {
             (Some(first), _) if is_config(first) => {}
             (_, Some((_, second))) if is_config(second) => arguments.swap(verb + 1, verb + 2),
-            // A file of any name, and the disk.
+            // Both CONFIG, of any name, and a disk are given.
             (_, Some((_, second))) if !is_flag(second) => {}
             (Some(flag), _) if is_flag(flag) => {}
             _ => arguments.insert(verb + 1, DEFAULT_CONFIG.into()),
@@ -39,7 +40,7 @@ pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let Some(actions) = actions else { return arguments };
     let is_action = |argument: &OsString| actions.iter().any(|action| argument == action);
     match (arguments.get(verb + 1), arguments.get(verb + 2)) {
-        // A file may be called like an action.
+        // CONFIG may have the same name as an action.
         (Some(first), Some(second)) if is_action(first) && is_action(second) => {}
         (Some(first), Some(second)) if is_action(first) && is_config(second) => arguments.swap(verb + 1, verb + 2),
         (Some(first), _) if is_action(first) => arguments.insert(verb + 1, DEFAULT_CONFIG.into()),

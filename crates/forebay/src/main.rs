@@ -1,4 +1,4 @@
-//! The command line of Forebay: thin, each verb one file. Exit codes: 0 good, 1 a finding, 2 could not do it.
+//! Forebay's command line: thin, one file per verb. Exit codes: 0 success, 1 a finding, 2 failure.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -28,11 +28,11 @@ fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse_from(arguments::config_first(measure::rewrite(arguments))) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no errors; clap writes them to stdout, with colours where these are for a terminal.
+            // Help and version are not errors; clap writes them to stdout, in colour on a terminal.
             if !error.use_stderr() {
                 return ended(output::by_itself(|| error.print()));
             }
-            // Nobody is left to tell where even stderr is closed.
+            // Where stderr is closed too, the error cannot be shown.
             let _ = error.print();
             return ExitCode::from(2);
         }
@@ -41,11 +41,11 @@ fn main() -> ExitCode {
     ended(verbs::run(cli))
 }
 
-/// Says what went wrong, and how the exit code shows it.
+/// Reports an error and maps the result to the exit code.
 fn ended(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Who reads it has gone: no error of ours.
+        // The reader has closed the pipe: not an error of this program.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let found = error.downcast_ref::<forebay_daemon::finding::Finding>().is_some();

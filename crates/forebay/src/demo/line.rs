@@ -1,4 +1,4 @@
-//! One connection with its part of the disk, what that may hold, and what was measured.
+//! One connection with its part of the disk, the expected contents of that part, and its measurements.
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::BLOCK_BYTES;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 pub struct Latencies {
     /// Writes.
     pub write: Vec<u64>,
-    /// Flushes, and writes that are durable by themselves.
+    /// Flushes, and writes with FUA.
     pub flush: Vec<u64>,
     /// Reads.
     pub read: Vec<u64>,
 }
 
 impl Latencies {
-    /// The value below which a share of all lies; `None` where there are none.
+    /// The value that a share `quantile` of all values does not exceed; `None` without values.
     pub fn quantile(values: &mut [u64], quantile: f64) -> Option<u64> {
         values.sort_unstable();
         let rank = (quantile * values.len() as f64).ceil() as usize;
@@ -30,23 +30,23 @@ impl Latencies {
     }
 }
 
-/// A command in progress, as the oracle sees it.
+/// A command in progress, as recorded in the oracle.
 enum Sent {
     Change { made: Made, fua: bool, is_trim: bool },
     Flush { event: u64 },
 }
 
-/// A connection and its part of the disk.
+/// A connection with its part of the disk.
 pub struct Line {
-    /// Name of the class that the part is for.
+    /// Class of the data in this part.
     pub class: &'static str,
     /// The part, in blocks of the disk.
     pub blocks: Range<u64>,
-    /// Everything measured.
+    /// Latencies of all requests.
     pub latencies: Latencies,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Of this part alone: no line claims what another one's flush has made durable.
+    /// Covers this part only: a flush of another line's connection proves nothing about this line's writes.
     oracle: Oracle,
     client: Option<NbdClient>,
     sent: BTreeMap<u64, (Instant, Sent)>,
@@ -56,18 +56,18 @@ const READ_BLOCKS: usize = 256;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Line {
-    /// A part of the disk, not connected yet.
+    /// A line that is not connected yet.
     pub fn new(class: &'static str, blocks: Range<u64>) -> Self {
         let (oracle, sent) = (Oracle::default(), BTreeMap::new());
         Self { class, blocks, latencies: Latencies::default(), written_bytes: 0, oracle, client: None, sent }
     }
 
-    /// Blocks of the part.
+    /// Number of blocks of the part.
     pub fn len(&self) -> usize {
         (self.blocks.end - self.blocks.start) as usize
     }
 
-    /// Connects, anew where it was connected.
+    /// Connects, or connects again.
     pub fn connect(&mut self, uri: &NbdUri) -> Result<()> {
         self.sent.clear();
         let options = ClientOptions { timeout: TIMEOUT, ..ClientOptions::default() };
@@ -78,7 +78,7 @@ impl Line {
     /// Ends the connection.
     pub fn disconnect(&mut self) {
         if let Some(client) = self.client.take() {
-            // The server may have gone first.
+            // The server may have closed the connection before.
             let _ = client.disconnect();
         }
     }
@@ -87,7 +87,7 @@ impl Line {
         self.client.as_mut().context("not connected")
     }
 
-    /// A block of the part to the oracle.
+    /// The oracle's address of a block of the part.
     fn place(&self, index: usize) -> Place {
         (0, self.blocks.start + index as u64)
     }
@@ -101,7 +101,7 @@ impl Line {
         self.oracle.change(disk, block * BLOCK_SECTORS as u64, tags)
     }
 
-    /// Sends a write of new versions.
+    /// Sends a write with new versions of the blocks.
     pub fn write(&mut self, index: usize, blocks: usize, fua: bool) -> Result<()> {
         let tags = self.oracle.new_tags(blocks * BLOCK_SECTORS);
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
@@ -124,7 +124,7 @@ impl Line {
         Ok(())
     }
 
-    /// Takes replies until at most `left` commands are in progress.
+    /// Waits for replies until at most `left` commands are in progress.
     pub fn settle(&mut self, left: usize) -> Result<()> {
         while self.sent.len() > left {
             let reply = self.client()?.wait()?;
@@ -151,7 +151,7 @@ impl Line {
         Ok(())
     }
 
-    /// Makes everything durable.
+    /// Waits for all commands, then makes their writes durable with a flush.
     pub fn flush(&mut self) -> Result<()> {
         self.settle(0)?;
         let event = self.oracle.flush_begins();
@@ -160,14 +160,14 @@ impl Line {
         self.settle(0)
     }
 
-    /// Writes blocks that are durable when this returns.
+    /// Writes blocks with FUA; they are durable when this returns.
     pub fn write_durably(&mut self, index: usize, blocks: usize) -> Result<()> {
         self.settle(0)?;
         self.write(index, blocks, true)?;
         self.settle(0)
     }
 
-    /// Reads a block and checks that it is the newest.
+    /// Reads a block and checks that it has its newest contents.
     pub fn read(&mut self, index: usize) -> Result<()> {
         self.settle(0)?;
         let (place, offset_bytes) = (self.place(index), self.offset(index));
@@ -183,7 +183,7 @@ impl Line {
         })
     }
 
-    /// Reads everything and judges each block; complaints are appended to `wrong`, a few at most.
+    /// Reads the whole part and checks each block; the first few errors are appended to `wrong`.
     pub fn check(&mut self, wrong: &mut Vec<String>) -> Result<Tally> {
         const COMPLAINTS_MAX: usize = 10;
         let mut tally = Tally::default();

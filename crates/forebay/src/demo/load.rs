@@ -1,4 +1,4 @@
-//! A load in the shape of a database's: a log, metadata, temporary files, and data that is written once.
+//! A load in the shape of a database's: a log, metadata, temporary files, and cold data that is written once.
 
 use super::line::Line;
 use anyhow::Result;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 const TEMP_BLOCKS: usize = 2048;
 /// Blocks of a large request: 256 KiB.
 const LARGE_BLOCKS: usize = 64;
-/// Bytes of cold data written a second at most, so that the others are seen beside it.
+/// Limit on cold bytes written a second, so that the other loads stay visible beside them.
 const COLD_BYTES_PER_SECOND: f64 = 40e6;
 
-/// What the threads of a phase share.
+/// State that the threads of a phase share.
 pub struct Phase {
-    /// Time to end.
+    /// Set at the end of the phase.
     pub stop: AtomicBool,
     /// Bytes written so far, for the progress shown.
     pub written_bytes: AtomicU64,
@@ -33,7 +33,7 @@ impl Phase {
     }
 }
 
-/// Where a part's load goes on in the next phase.
+/// Where the load of a part continues in the next phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Position {
     next: usize,
@@ -72,13 +72,13 @@ fn log(line: &mut Line, position: &mut Position, random: &mut Random, phase: &Ph
     Ok(())
 }
 
-/// Metadata: a few blocks are rewritten again and again, one here, one there; a flush now and then.
+/// Metadata: single blocks are rewritten at random, preferring the start of the part, with a flush from time to time.
 fn metadata(line: &mut Line, random: &mut Random, phase: &Phase, before: &mut u64) -> Result<()> {
     let len = line.len();
     let mut batch = 0u64;
     while phase.goes_on() {
         for _ in 0..8 {
-            // The product of two uniform numbers leans towards the start.
+            // The product of two uniform numbers prefers small indices.
             let index = random.index(len) * random.index(len) / len;
             line.write(index, 1, false)?;
         }
@@ -94,7 +94,7 @@ fn metadata(line: &mut Line, random: &mut Random, phase: &Phase, before: &mut u6
     Ok(())
 }
 
-/// Temporary files, as compactions and sorts make them: written in one go, and discarded two files later.
+/// Temporary files as of compactions and sorts: each is written sequentially, and discarded two files later.
 fn temp(line: &mut Line, position: &mut Position, phase: &Phase, before: &mut u64) -> Result<()> {
     let places = (line.len() / TEMP_BLOCKS) as u64;
     while phase.goes_on() {

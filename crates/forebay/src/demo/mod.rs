@@ -1,5 +1,5 @@
-//! `forebay demo`: a pool over two files, a database-shaped load through NBD, a power cut in the middle, recovery, the
-//! proof that everything flushed is there, and what went where.
+//! `forebay demo`: a pool over two files, a database-shaped load through NBD, a power cut during the load, recovery, the proof that all
+//! flushed data is there, and the distribution of the data over the tiers.
 
 mod line;
 mod load;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// Runs the demo.
 ///
 /// # Errors
-/// A finding where a flushed byte is missing.
+/// A finding where flushed data is missing.
 pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -104,7 +104,7 @@ pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
     }
 }
 
-/// The load and who runs it.
+/// The load and its threads.
 struct Work<'a> {
     lines: &'a mut Vec<Line>,
     positions: &'a mut Vec<Position>,
@@ -117,8 +117,8 @@ impl Work<'_> {
         self.lines.iter().map(|line| line.written_bytes).sum()
     }
 
-    /// Runs all loads at once for `time`. With `cut` the server is to be killed while they run: it comes back
-    /// still under load, and what breaks from then on is expected.
+    /// Runs all loads at once for `time`. With `cut` the server is killed while they run; it restarts under load, and connection errors
+    /// from then on are expected.
     fn phase(&mut self, server: Server, time: Duration, cut: bool, progress: &Progress) -> Result<Server> {
         let uri: NbdUri = server.uri.parse()?;
         for line in self.lines.iter_mut() {
@@ -138,7 +138,7 @@ impl Work<'_> {
             let started = Instant::now();
             while started.elapsed() < time && !self.interrupted.load(Ordering::Relaxed) {
                 if threads.iter().any(std::thread::ScopedJoinHandle::is_finished) {
-                    // Nothing ends by itself before its time.
+                    // A load that ended before its time has failed.
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! What is shown while the demo runs: a living line on a terminal, a line a step elsewhere.
+//! Progress of the demo: a live line on a terminal, otherwise one line per step.
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,7 +11,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Living only on a terminal.
+    /// Live only on a terminal.
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -25,7 +25,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// A step begins.
+    /// Starts a step.
     pub fn step(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_owned()),
@@ -33,14 +33,14 @@ impl Progress {
         }
     }
 
-    /// How far the step has come; only shown where it can be overwritten.
+    /// Shows progress within the step, only where the line can be overwritten.
     pub fn detail(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
         }
     }
 
-    /// A result that stays.
+    /// Prints a result above the live line.
     pub fn keep(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),

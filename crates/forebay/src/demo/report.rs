@@ -1,4 +1,4 @@
-//! What the demo tells at its end.
+//! The report at the end of the demo.
 
 use super::line::{Latencies, Line};
 use crate::output::{self, Format};
@@ -7,21 +7,21 @@ use forebay_proof::tally::Tally;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Results.
+/// Results of the demo.
 pub struct Report<'a> {
     /// The server's status at the end.
     pub status: &'a Value,
-    /// What the recovery after the cut did.
+    /// The recovery after the power cut.
     pub recovery: &'a Value,
     /// Time from the start of the process until clients could connect.
     pub restart: Duration,
-    /// The check after the power cut.
+    /// Result of the check after the power cut.
     pub after_cut: Tally,
-    /// The check at the end.
+    /// Result of the check at the end.
     pub at_end: Tally,
-    /// Complaints.
+    /// Errors that the checks found.
     pub wrong: &'a [String],
-    /// Time in all.
+    /// Total time.
     pub elapsed: Duration,
 }
 
@@ -30,7 +30,7 @@ fn number(value: &Value, key: &str) -> u64 {
 }
 
 impl Report<'_> {
-    /// Prints it.
+    /// Prints the report.
     pub fn print(&self, lines: &mut [Line], format: Format) -> Result<()> {
         match format {
             Format::Json => output::json(self.value(lines)),

@@ -1,4 +1,4 @@
-//! The server as a process of its own, so that it can be killed like a machine that loses power.
+//! The server in a process of its own, so that killing it has the effect of a power cut.
 
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::File;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a clean stop may take.
+/// Time limit of a clean stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running server. It is killed where nobody stopped it.
+/// A running server; killed on drop unless it was stopped.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -19,7 +19,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts this very program as `serve CONFIG` and waits until clients can connect.
+    /// Starts this program as `serve CONFIG` and waits until clients can connect.
     pub fn start(config: &Path, log: &Path) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program again")?;
         let errors = File::options()
@@ -47,7 +47,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Cuts the power: the process dies at once, and with it everything its devices had not been asked to keep.
+    /// Cuts the power: kills the process, which loses all data that its devices have not flushed.
     pub fn cut_power(&mut self) -> Result<()> {
         self.child.kill().context("cannot kill the server")?;
         self.child.wait().context("the killed server does not end")?;
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// The end of its log.
+    /// The last lines of the server's log.
     pub fn last_words(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -83,7 +83,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After a stop or a cut there is nothing left to kill.
+        // After a stop or a cut, the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The pool of the demo: files, configuration, and which part of its disk is for what.
+//! The pool of the demo: its files, its configuration, and the parts of its disk.
 
 use super::line::Line;
 use crate::cli::DemoOptions;
@@ -26,11 +26,11 @@ struct Sizes {
 const FULL: Sizes = Sizes { fast: 160, capacity: 1024, log: 16, metadata: 16, temp: 64, cold: 480, seconds: 10.0 };
 const QUICK: Sizes = Sizes { fast: 96, capacity: 384, log: 8, metadata: 8, temp: 48, cold: 128, seconds: 1.5 };
 
-/// Everything the demo needs on disk.
+/// The demo's files and parameters.
 pub struct Setting {
     /// The configuration.
     pub config: Config,
-    /// Its file.
+    /// The configuration file.
     pub config_file: PathBuf,
     /// The server's log.
     pub log: PathBuf,
@@ -42,7 +42,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Makes the files and formats the pool.
+    /// Creates the files and formats the pool.
     pub fn prepare(options: &DemoOptions) -> Result<Self> {
         let sizes = if options.quick { &QUICK } else { &FULL };
         let (directory, temporary) = match &options.dir {
@@ -84,7 +84,7 @@ impl Setting {
         })
     }
 
-    /// The parts of the disk.
+    /// A line for each part of the disk.
     pub fn lines(&self) -> Vec<Line> {
         let Sizes { log, metadata, temp, cold, .. } = self.sizes;
         let mut first = 0;
@@ -100,7 +100,7 @@ impl Setting {
             .collect()
     }
 
-    /// Keeps the files for whoever wants to look; gives their directory.
+    /// Keeps the files for inspection; returns their directory.
     pub fn keep(mut self) -> PathBuf {
         match self.temporary.take() {
             Some(temporary) => temporary.keep(),
@@ -109,7 +109,7 @@ impl Setting {
     }
 }
 
-/// The configuration as a user would write it. The `volatile:` targets lose what was not flushed when the process dies.
+/// The configuration as a user would write it. The `volatile:` targets lose unflushed data when the process dies.
 fn configuration(directory: &str, sizes: &Sizes, seed: u64) -> String {
     let Sizes { log, metadata, temp, cold, .. } = sizes;
     let (a, b, c) = (*log, log + metadata, log + metadata + temp);

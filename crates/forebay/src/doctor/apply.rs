@@ -8,22 +8,21 @@ use forebay_platform::change::{Left, Plan, Profile, Side, Step, put, put_back};
 use forebay_platform::{Device, Lack};
 use serde_json::{Value, json};
 
-/// A change of a file, and what came of it.
+/// A step and its result; `None` where it was not tried.
 type Outcome<'a> = (&'a Step, Option<Result<(), Lack>>);
 
-/// Changes what a profile says, after it has shown that; `is_dry` shows only.
+/// Shows and then makes the changes of a profile; `is_dry` only shows them.
 ///
 /// # Errors
-/// What stands in the way of recording what was there; a finding where the kernel refused some of it.
+/// Errors that prevent recording the previous settings; a finding where the kernel refused some changes.
 pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dry: bool, format: Format) -> Result<()> {
-    // Before anything is read: what somebody puts back meanwhile is not what was there.
+    // Begun before any setting is read: a concurrent restore could otherwise change the settings after they were recorded.
     let store = if is_dry { None } else { Some(place.begin()?) };
     let plan = Plan::of(profile, place.tree, device);
     let changes: Vec<&Step> = plan.steps.iter().filter(|step| step.is_change()).collect();
     if format == Format::Table {
         match output::text(&difference(profile, device, &changes, &plan.left)) {
-            // Who looks at the first lines alone (`| head`) has asked for the change all the same, and exit code 0 says that
-            // it is done.
+            // A reader that takes only the first lines (`| head`) still asked for the change, and exit code 0 reports that it was made.
             Err(error) if output::is_broken_pipe(&error) => {}
             shown => shown?,
         }
@@ -40,7 +39,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
         let first = outcomes.iter().find_map(|(_, outcome)| outcome.as_ref()?.as_ref().err());
         if let (Some(first), true) = (first, outcomes.iter().all(|(_, outcome)| matches!(outcome, Some(Err(_))))) {
             let first = first.clone();
-            // A write that failed may have changed something all the same.
+            // A failed write may have changed the setting all the same.
             if put_back(place.tree, &plan.steps).iter().any(Result::is_err) {
                 bail!("{first}; not all is as it was, and the record stays. Repeat: {}", place.restore_command());
             }
@@ -80,7 +79,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
             output::text(&format!("\n{}", lines.join("\n")))
         }
     };
-    // Also where nobody reads on: the exit code tells it.
+    // Also where the output has no reader: the exit code reports it.
     if refused > 0 {
         return Err(finding(format!(
             "files that the kernel did not let be changed: {refused}; the others are changed"
@@ -89,7 +88,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
     shown
 }
 
-/// Steps of one setting from one value to another, in the order in which they come.
+/// Steps that change one setting from one value to another, with their count, in order.
 fn alike<'a>(changes: &[&'a Step]) -> Vec<(&'a Step, usize)> {
     let mut groups: Vec<(&Step, usize)> = Vec::new();
     for step in changes {

@@ -1,15 +1,15 @@
-//! Asks drives what no file says, for the rules.
+//! Queries drives for what no file contains, for the rules.
 
 use forebay_device::counters::{Ata, Inquiry, PowerStates, Said, inquire};
 use forebay_platform::answers::{Answer, Answers, Ask, Health, PowerState, Stop, Transition};
 use std::path::Path;
 
-/// Who asks the drives of this machine.
+/// Queries the drives of this machine.
 pub struct Asker;
 
 impl Ask for Asker {
     fn ask(&self, name: &str) -> Answers {
-        // In sysfs a '/' of a device's name is a '!'.
+        // In sysfs a '/' of a device name becomes a '!'.
         answers(inquire(&Path::new("/dev").join(name.replace('!', "/"))))
     }
 }
@@ -27,7 +27,7 @@ fn answers(inquiry: Inquiry) -> Answers {
                 health: answer(health, |health| Health {
                     critical_warning_bits: health.critical_warning_bits,
                     percentage_used_percent: health.percentage_used_percent,
-                    // Where both are 0 the drive fills nothing in, as QEMU's.
+                    // Where both are 0 the drive does not fill in these fields, as with QEMU.
                     spare_percent: Some((health.available_spare_percent, health.spare_threshold_percent))
                         .filter(|&spare| spare != (0, 0)),
                     media_errors: Some(health.media_errors),

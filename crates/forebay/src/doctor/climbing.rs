@@ -1,4 +1,4 @@
-//! How a ladder is climbed: its options, and the loads of its rungs.
+//! How the ladder is measured: its options, and the jobs of its rungs.
 
 use crate::measure::time_ns;
 use anyhow::{Result, ensure};
@@ -9,14 +9,14 @@ use forebay_bench::stats::Confidence;
 use forebay_bench::stats::compare::DIFFERENCE;
 use forebay_block::OpKind;
 
-/// Rounds where the user does not say.
+/// Default number of rounds.
 const ROUNDS: u32 = 5;
-/// Time of a run in nanoseconds, on real targets and in virtual time.
+/// Run time in nanoseconds on real targets, and in virtual time.
 const RUN_NS: u64 = 5_000_000_000;
 const VIRTUAL_RUN_NS: u64 = 2_000_000_000;
-/// Time of the look at a rung, at most.
+/// Maximum run time of the check of a rung.
 const LOOK_NS: u64 = 200_000_000;
-/// Time before measurement, at most: frequencies need some milliseconds to settle.
+/// Maximum warm-up: frequencies need some milliseconds to settle.
 const WARMUP_NS: u64 = 500_000_000;
 
 /// How the ladder is climbed.
@@ -40,7 +40,7 @@ pub struct LadderOptions {
 }
 
 impl LadderOptions {
-    /// Time of a run in nanoseconds.
+    /// Run time in nanoseconds.
     fn run_ns(&self, usual_ns: u64) -> Result<u64> {
         let Some(text) = self.runtime.as_deref() else { return Ok(usual_ns) };
         let ns = time_ns("--runtime", text)?;
@@ -48,7 +48,7 @@ impl LadderOptions {
         Ok(ns)
     }
 
-    /// A ladder of these rungs.
+    /// A ladder with these rungs.
     pub(super) fn ladder(&self, rungs: Vec<Rung>, conditions: Vec<String>, notes: Vec<String>) -> Ladder {
         Ladder {
             rungs,
@@ -61,10 +61,10 @@ impl LadderOptions {
         }
     }
 
-    /// The guide's two loads: reads one at a time, and writes 16 at once by 4 workers.
+    /// The guide's two loads: reads at QD1, and writes at QD16 from 4 workers.
     ///
     /// # Errors
-    /// A time that is none.
+    /// A `--runtime` that is not a time.
     pub(super) fn jobs(&self, is_virtual: bool) -> Result<[Job; 2]> {
         let run_ns = self.run_ns(if is_virtual { VIRTUAL_RUN_NS } else { RUN_NS })?;
         let job = |name: &str, kind, (threads, depth)| Job {
@@ -81,7 +81,7 @@ impl LadderOptions {
     }
 }
 
-/// A job as a pass runs it: each round has places of its own, the same on all rungs.
+/// The job of a pass: each round has its own addresses, the same on all rungs.
 pub(super) fn of_pass(job: &Job, pass: Pass) -> Job {
     match pass {
         Pass::Look => {

@@ -1,31 +1,31 @@
-//! The tree whose settings are changed, and where what was there before is recorded.
+//! The tree whose settings are changed, and the folder of the record of its previous settings.
 
 use anyhow::{Context, Result, bail};
 use forebay_platform::Tree;
 use forebay_platform::change::{Record, RecordError, Step, Store, StoreError, boot_id};
 use std::path::{Path, PathBuf};
 
-/// Where records lie unless somebody says otherwise.
+/// Default folder of records.
 const FOLDER: &str = "/var/lib/forebay/doctor";
 
-/// A tree, with the folder of its record.
+/// A tree and the folder of its record.
 pub struct Place<'a> {
     /// The tree.
     pub tree: &'a Tree,
-    /// Its root, as the user wrote it.
+    /// The root of the tree, as the user wrote it.
     pub root: &'a Path,
     folder: PathBuf,
-    /// It and folders above it that were not there, the innermost first.
+    /// Missing folders on the path to the record's folder, innermost first.
     missing: Vec<PathBuf>,
     boot_id: Option<String>,
     real_root: String,
 }
 
 impl<'a> Place<'a> {
-    /// The place of a tree; `folder` is where its record lies.
+    /// The place of a tree; `folder` is the folder of its record.
     ///
     /// # Errors
-    /// Where the tree does not say which boot it is of.
+    /// The tree does not contain its boot id.
     pub fn new(tree: &'a Tree, root: &'a Path, folder: Option<&Path>) -> Result<Self> {
         let of_service = || {
             let folders = std::env::var("STATE_DIRECTORY").ok()?;
@@ -39,7 +39,7 @@ impl<'a> Place<'a> {
         Ok(Self { tree, root, folder, missing, boot_id, real_root: real_root.display().to_string() })
     }
 
-    /// The command that puts everything back.
+    /// The command that restores all settings.
     pub fn restore_command(&self) -> String {
         let root = if self.root == Path::new("/") { String::new() } else { format!(" --root {}", self.root.display()) };
         let folder = if self.folder == Path::new(FOLDER) {
@@ -50,10 +50,10 @@ impl<'a> Place<'a> {
         format!("forebay doctor --restore{root}{folder}")
     }
 
-    /// Keeps all others from changing settings, before anything of them is read. A record of another boot goes: nothing is left of what it says.
+    /// Locks out all other changes before any setting is read. A record of another boot is deleted: its settings are gone.
     ///
     /// # Errors
-    /// Where something is changed already, and where nothing can be recorded.
+    /// Settings are changed already, or nothing can be recorded.
     pub fn begin(&self) -> Result<Store> {
         let store = self.open()?;
         if let Some(old) = store.load()? {
@@ -73,26 +73,26 @@ impl<'a> Place<'a> {
         Ok(store)
     }
 
-    /// Records what is about to be changed, durably.
+    /// Records the planned changes durably.
     ///
     /// # Errors
-    /// Where it cannot be.
+    /// The record cannot be written.
     pub fn record(&self, store: &Store, profile: &str, steps: &[Step]) -> Result<()> {
         let record = Record::new(self.boot_id.clone(), self.real_root.clone(), profile.to_owned(), steps.to_vec());
         Ok(store.save(&record)?)
     }
 
-    /// Leaves nothing of a store that has no record: folders that were made for it go, as far as they are empty.
+    /// Cleans up a store without a record: removes the folders that were made for it, where they are empty.
     pub fn leave(&self, store: Store) {
-        // Others are kept away until they are gone. One that is not empty any more is somebody's.
+        // The lock is held until the folders are gone. A folder that is not empty is in use by somebody else.
         self.missing.iter().try_for_each(std::fs::remove_dir).unwrap_or_default();
         drop(store);
     }
 
-    /// The record of what was changed, and its store.
+    /// The record of the current changes, with its store.
     ///
     /// # Errors
-    /// Where there is none, and where it is not of this boot of this tree.
+    /// There is no record, or it is of another boot or another tree.
     pub fn current(&self) -> Result<(Store, Record)> {
         let none =
             || format!("{}: no record: nothing was changed, or --state names another folder", self.folder.display());

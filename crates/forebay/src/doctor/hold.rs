@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Keeps CPUs out of idle states that take time to leave, as long as a command runs or until it is interrupted.
+/// Keeps CPUs out of idle states with a long exit latency, while a command runs or until an interrupt.
 ///
 /// # Errors
-/// Where the kernel does not let us, and where the command cannot be started; a finding where it fails.
+/// The kernel does not allow it, or the command cannot be started; a finding where the command fails.
 pub fn hold(command: &[OsString], format: Format) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     signals::watch(&stop)?;
@@ -40,7 +40,7 @@ pub fn hold(command: &[OsString], format: Format) -> Result<()> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        // A signal of the terminal reaches the command too; one that was sent to us alone does not.
+        // A signal from the terminal also reaches the command; a signal sent to this process alone does not and is passed on.
         if stop.load(Ordering::Relaxed) && !is_passed_on {
             is_passed_on = true;
             let _ =

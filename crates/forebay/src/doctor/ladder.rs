@@ -10,10 +10,10 @@ use forebay_daemon::finding::finding;
 use forebay_platform::{Fingerprint, Machine};
 use serde_json::{Value, json};
 
-/// Climbs the ladder and shows what each rung changes.
+/// Measures the ladder and shows the effect of each rung.
 ///
 /// # Errors
-/// What could not be measured or put back; a finding where I/Os failed.
+/// Errors of measuring or restoring; a finding where I/Os failed.
 pub fn ladder(options: &LadderOptions, place: &Place<'_>, machine: &Machine, format: Format) -> Result<()> {
     let Some(target) = options.target.as_deref() else {
         bail!("--target is missing: what is measured on each rung, a path or a URI, e.g. --target /dev/nvme0n1");
@@ -23,7 +23,7 @@ pub fn ladder(options: &LadderOptions, place: &Place<'_>, machine: &Machine, for
         Some(hosts) => (model_ladder::climb(options, hosts)?, false),
         None => (machine_ladder::climb(options, target, place, machine)?, true),
     };
-    // By these `--measured` knows whose settings they are. A model's and a copy's are nobody's.
+    // `--measured` uses these fields to recognise the machine. Results over a model or a copied tree have none.
     if is_real && place.tree.is_machine() {
         report.json["machine"] = json!(Fingerprint::of(place.tree, machine));
         report.json["device"] = json!(device.map(|device| &device.name));
@@ -38,20 +38,20 @@ pub fn ladder(options: &LadderOptions, place: &Place<'_>, machine: &Machine, for
     measured(&report.json)
 }
 
-/// A ladder of which something was not measured is no result.
+/// A finding where a load of a rung has no measured I/O.
 fn measured(report: &Value) -> Result<()> {
     let rungs = report["rungs"].as_array().into_iter().flatten();
     let jobs = rungs.flat_map(|rung| rung["jobs"].as_array().into_iter().flatten());
     let (all, empty) =
         jobs.fold((0, 0), |(all, empty), job| (all + 1, empty + i32::from(job["latency"]["samples"] == 0)));
-    // One that was ended in its first round has none either, and says that it is partial.
+    // A ladder that ended in its first round has no measurement either, but is marked as partial.
     if empty == 0 {
         return Ok(());
     }
     Err(finding(format!("no I/O was measured in {empty} of {all} loads of the rungs: choose a longer --runtime")))
 }
 
-/// What each rung is, what it costs and who says so.
+/// Each rung with its description, its cost and the source.
 fn rungs_text(report: &Value) -> String {
     let mut lines = vec![String::new(), "RUNGS".to_owned()];
     for (number, rung) in report["rungs"].as_array().into_iter().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! The ladder on this machine: settings that add up, one after the other, and ways of the instrument itself, each alone.
+//! The ladder on this machine: cumulative kernel settings, and options of the instrument itself, each alone.
 
 use super::climbing::{LadderOptions, of_pass};
 use super::folder::Place;
@@ -14,35 +14,35 @@ use forebay_platform::change::{
 };
 use forebay_platform::{Device, Lack, Machine, Report, audit};
 
-/// How long the hybrid looks before it sleeps.
+/// How long the hybrid wait polls before it sleeps.
 const HYBRID_SPIN_NS: u64 = 20_000;
 
-/// What a rung changes.
+/// The change of a rung.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
-    /// Nothing: everything as it was found.
+    /// None: the machine as found.
     Nothing,
-    /// A setting of the kernel, and those of the rungs below.
+    /// A kernel setting in addition to those of the rungs below.
     Setting(&'static str),
-    /// Idle states are kept shallow, on top of the settings below.
+    /// Idle states are kept shallow, in addition to the settings below.
     Hold,
-    /// A setting on top of those of the rungs below, on which no other stands: one of several that exclude each other.
+    /// A setting in addition to those below that no other rung builds on: one of several mutually exclusive settings.
     Fixed(&'static str),
-    /// How the instrument waits.
+    /// Wait method of the instrument.
     Wait(WaitMethod),
-    /// The calls of the instrument.
+    /// I/O system calls of the instrument.
     Calls(Calls),
-    /// Its threads stay where they are.
+    /// Threads of the instrument are pinned to CPUs.
     Pinned(Vec<u32>),
 }
 
 impl Change {
-    /// It stands on the rungs below.
+    /// Whether the rung adds to the rungs below.
     fn adds_up(&self) -> bool {
         matches!(self, Self::Setting(_) | Self::Hold | Self::Fixed(_))
     }
 
-    /// The setting that it changes.
+    /// The setting that the rung changes.
     fn setting(&self) -> Option<&'static str> {
         match self {
             Self::Setting(name) | Self::Fixed(name) => Some(name),
@@ -50,12 +50,12 @@ impl Change {
         }
     }
 
-    /// A job on this rung.
+    /// The job as it runs on this rung.
     fn job(&self, job: &Job) -> Job {
         let job = job.clone();
         match self {
             Self::Wait(wait) => Job { wait: *wait, ..job },
-            // One call, one I/O: more in flight take more threads.
+            // A synchronous call does one I/O: the queue depth becomes threads.
             Self::Calls(calls @ Calls::Sync { .. }) => Job {
                 threads: job.threads * job.depth,
                 depth: 1,
@@ -69,7 +69,7 @@ impl Change {
     }
 }
 
-/// A rung and what it changes.
+/// A rung and its change.
 type Changed = (Rung, Change);
 
 const CPUIDLE: &str = "Linux, admin-guide/pm/cpuidle.rst (/dev/cpu_dma_latency)";
@@ -79,15 +79,15 @@ fn facts(what: &str, cost: &str, source: &str, price: &str) -> Vec<(&'static str
     all.into_iter().map(|(key, text)| (key, text.to_owned())).collect()
 }
 
-/// The rungs of the kernel's settings, each on those below it.
+/// The rungs of the kernel settings, each added to those below.
 fn of_settings(plan: &Plan, place: &Place<'_>, audit: &Report, unrecorded: Option<&str>) -> Vec<Changed> {
-    // Where there is no swap, or no deep idle state, these change nothing whatever their files say.
+    // Without swap or without a deep idle state these settings have no effect, whatever their files contain.
     let so_already = |name: &str| {
         let good = audit.good.iter().find(|one| one.name == name && ["swap", "idle-states"].contains(&name));
         good.map(|one| format!("so already: {}", one.text))
     };
     let mut rungs: Vec<Changed> = Vec::new();
-    // As found is number 0, and the first of these is number 1. What is fixed carries no other.
+    // Rung 0 is the machine as found; the settings start at 1. No rung builds on a mutually exclusive setting.
     let mut carries = 0;
     let mut add = |name: &str, facts, missing: Option<String>, change| {
         let rung = Rung { name: name.to_owned(), facts, against: Some(carries), published: Vec::new(), missing };
@@ -129,7 +129,7 @@ fn of_setting(setting: &Setting) -> Vec<(&'static str, String)> {
     facts(setting.what, setting.cost, setting.source, setting.price)
 }
 
-/// Why a setting is no rung here.
+/// Why a setting is not measured here.
 fn missing(setting: &Setting, plan: &Plan, unrecorded: Option<&str>) -> Option<String> {
     if plan.changed().contains(&setting.name) {
         return unrecorded.map(str::to_owned);
@@ -138,7 +138,7 @@ fn missing(setting: &Setting, plan: &Plan, unrecorded: Option<&str>) -> Option<S
     Some(left.map_or_else(|| "there is no such setting here".to_owned(), |left| left.why.clone()))
 }
 
-/// The rungs of the instrument itself, which are always there; each is held against the first.
+/// The rungs of the instrument, which are always available; each is compared with the first rung.
 fn of_instrument(cpus: Vec<u32>) -> Vec<Changed> {
     let rung = |name: &str, what: &str, cost: &str, price: &str, change| {
         let source = "the instrument's own way, measured here";
@@ -192,25 +192,25 @@ fn of_instrument(cpus: Vec<u32>) -> Vec<Changed> {
     ]
 }
 
-/// The settings of the kernel as the ladder has them now.
+/// The kernel settings that the ladder has changed at the moment.
 struct Settings<'a> {
     place: &'a Place<'a>,
     steps: Vec<Step>,
-    /// Settings that are changed now.
+    /// Names of the settings that are changed now.
     applied: Vec<String>,
-    /// Where there is anything to put back.
+    /// The record; `None` where nothing is changed.
     store: Option<Store>,
     hold: Option<Hold>,
 }
 
 impl Settings<'_> {
-    /// Brings all files to what a rung wants: `applied` are the settings that are changed. What the kernel moves along with a
-    /// setting is left to it as long as that one is changed. The error says which setting it was.
+    /// Brings all files to the state of a rung: `applied` are the settings to be changed. Values that the kernel changes along with a
+    /// setting are left to the kernel while that setting is changed. An error names the setting.
     fn bring(&mut self, applied: &[&str], hold: bool) -> Result<(), (String, String)> {
         let is_applied = |step: &Step| applied.contains(&step.setting.as_str());
         let failed = |step: &Step, lack: Lack| (step.setting.clone(), lack.to_string());
-        // What was changed on another rung goes back where its cause is back too, as it was found there: with the cause in force the kernel may
-        // not take it. What is the kernel's to choose it chooses again when the cause comes again.
+        // A dependent value that another rung changed is restored only while its cause is restored too, because the kernel may refuse it
+        // while the cause is in force. The kernel sets the value again when the cause is applied again.
         for (cause, step) in self.steps.iter().filter_map(|step| Some((&self.steps[step.moved_by?], step))) {
             if is_applied(cause) && !is_applied(step) && self.applied.contains(&step.setting) {
                 for step in [cause, step] {
@@ -222,7 +222,7 @@ impl Settings<'_> {
         for step in &self.steps {
             let is_moved = step.moved_by.is_some_and(|cause| is_applied(&self.steps[cause]));
             let side = if is_applied(step) { Side::After } else { Side::Before };
-            // The file of what is not applied may be that of an alternative which is.
+            // A setting that is not applied may share its file with an alternative that is.
             let is_taken =
                 || self.steps.iter().any(|other| is_applied(other) && other.is_change() && other.path == step.path);
             if side == Side::Before && (is_moved || is_taken()) {
@@ -239,7 +239,7 @@ impl Settings<'_> {
         Ok(())
     }
 
-    /// Puts everything back, and takes the record away where that has worked.
+    /// Restores everything, and removes the record where that succeeded.
     fn end(mut self) -> Result<()> {
         self.hold = None;
         let first = put_back(self.place.tree, &self.steps).into_iter().find_map(Result::err);
@@ -256,9 +256,9 @@ impl Settings<'_> {
     }
 }
 
-/// Plans, and records what is there, where anything is to be changed; or says why that cannot be, and then nothing is changed.
+/// Plans the changes and records the current settings. Where they cannot be recorded, returns the reason, and nothing is changed.
 fn recorded(place: &Place<'_>, device: Option<&Device>) -> Result<(Plan, Option<Store>, Option<String>)> {
-    // Nobody else changes anything from before it is read on.
+    // The lock is taken before the settings are read, so that nobody else changes them from here on.
     let store = place.begin();
     let plan = Plan::with(place.tree, device, |_| true);
     if plan.is_empty() {
@@ -268,7 +268,7 @@ fn recorded(place: &Place<'_>, device: Option<&Device>) -> Result<(Plan, Option<
     let recorded = store.and_then(|store| place.record(&store, "ladder", &plan.steps).map(|()| store));
     match recorded {
         Ok(store) => Ok((plan, Some(store), None)),
-        // Without a place for the record the instrument can still be measured.
+        // Without a place for the record, the rungs of the instrument can still be measured.
         Err(error) if matches!(error.downcast_ref::<StoreError>(), Some(StoreError::Io { .. })) => {
             let why = format!("settings are changed only where they can be recorded: {}", output::chain(&error));
             Ok((plan, None, Some(why)))
@@ -277,10 +277,10 @@ fn recorded(place: &Place<'_>, device: Option<&Device>) -> Result<(Plan, Option<
     }
 }
 
-/// Climbs it.
+/// Measures the ladder.
 ///
 /// # Errors
-/// What could not be measured, recorded or put back.
+/// Errors of measuring, recording or restoring.
 pub(super) fn climb(
     options: &LadderOptions,
     target: &str,
@@ -323,20 +323,20 @@ pub(super) fn climb(
     let ladder_of = options.ladder(rungs, conditions, notes);
     let mut climber = Climber { session: &mut session, settings: &mut settings, jobs, changes, missing, own_way: None };
     let report = ladder(&ladder_of, &mut |rung, pass, step| climber.climb(rung, pass, step));
-    // Whatever came of it, the settings are put back first.
+    // The settings are restored first, whatever the result.
     settings.end()?;
     session.close()?;
     Ok(report?)
 }
 
-/// Who sets a rung and measures there.
+/// Sets a rung and measures on it.
 struct Climber<'a, 'b> {
     session: &'a mut Session,
     settings: &'a mut Settings<'b>,
     jobs: Vec<Job>,
     changes: Vec<Change>,
     missing: Vec<bool>,
-    /// How the target is reached on the first rung.
+    /// How the instrument reaches the target on the first rung.
     own_way: Option<String>,
 }
 
@@ -356,7 +356,7 @@ impl Climber<'_, '_> {
             if own != setting {
                 return Err(DriverError(format!("{setting}: {why}")));
             }
-            // What of it was changed goes back with the next rung.
+            // The next rung restores what this one changed.
             self.missing[rung] = true;
             return Ok(Climb::Missing(why));
         }
@@ -395,7 +395,7 @@ mod tests {
             .map(|file| fs::read_to_string(root.join(CPU).join(file)).unwrap().trim().to_owned())
     }
 
-    /// The ladder measured swappiness where there was no swap, and shallow idle states where there were no others.
+    /// The ladder measured swappiness without any swap, and shallow idle states on machines that have no others.
     #[test]
     fn regression_what_is_good_already_is_no_rung() {
         let folder = tempfile::tempdir().unwrap();
@@ -442,7 +442,7 @@ mod tests {
         assert!(unrecorded.is_none());
         let rungs = of_settings(&plan, &place, &Report::default(), None);
         let at = |name: &str| rungs.iter().position(|(rung, _)| rung.name == name).unwrap();
-        // As found stands below them all.
+        // The machine as found is below all rungs.
         for name in ["fixed-2.3-GHz", "fixed-3.0-GHz", "idle-states"] {
             assert_eq!(rungs[at(name)].0.against, Some(at("turbo") + 1), "{name}");
         }

@@ -1,4 +1,4 @@
-//! The result of a ladder, to stand beside an audit.
+//! Reads the result of a ladder, to be shown beside an audit.
 
 use anyhow::{Context, Result, bail};
 use forebay_platform::{Fingerprint, Measured};
@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Results of ladders are far shorter.
+/// Upper bound of the file size; results of ladders are far shorter.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Reads what `--ladder --output json` has written on this machine.
+/// Reads the output of `--ladder --output json` of this machine.
 ///
 /// # Errors
-/// What cannot be read, is no such result, or is another machine's.
+/// The file cannot be read, is not such a result, or is of another machine.
 pub fn measured(path: &Path, here: &Fingerprint) -> Result<Measured> {
     let name = || path.display().to_string();
     let mut text = String::new();

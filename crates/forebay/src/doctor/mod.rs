@@ -1,4 +1,4 @@
-//! What the doctor does beyond looking: changing settings and putting them back, keeping CPUs awake, climbing the ladder.
+//! The doctor's actions beyond the audit: changing and restoring settings, keeping CPUs awake, measuring the ladder.
 
 mod apply;
 mod asking;

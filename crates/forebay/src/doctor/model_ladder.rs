@@ -1,4 +1,4 @@
-//! The ladder over a modelled drive: its rungs are the hosts that were calibrated on the guide's own table.
+//! The ladder on a modelled drive: its rungs are the host profiles that were calibrated on the guide's own table.
 
 use super::climbing::{LadderOptions, of_pass};
 use crate::measure::ModelledHosts;
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use forebay_bench::experiment::{Climb, DriverError, Published, Report, Rung, ladder};
 use forebay_model::conformance::{Measure, Test, published};
 
-/// How the rungs' tests are called in the table of published figures.
+/// Prefix of the names of the rungs' tests in the table of published figures.
 const PREFIX: &str = "ladder: ";
 const CALIBRATED: &str = "CALIBRATED, NOT PREDICTED: the terms of these hosts were fitted to the guide's own figures for each rung, with the drive \
                           frozen. That they come out again says that the model holds together, nothing about another machine";
 
-/// A rung of the guide: its name, and the tests of its loads.
+/// A rung of the guide: its name and its tests, one per load.
 struct Step {
     name: String,
     tests: Vec<Test>,
@@ -30,7 +30,7 @@ fn steps() -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What was published of a drive in a test, if of this one.
+/// Published figures of a test; `None` where it is of another drive.
 fn figures(test: &Test, drive: &str) -> Option<Published> {
     (test.drive == drive).then(|| {
         let of = |measure, factor| test.published.get(&measure).map(|value| value * factor);
@@ -38,17 +38,17 @@ fn figures(test: &Test, drive: &str) -> Option<Published> {
     })
 }
 
-/// Climbs it.
+/// Measures the ladder.
 ///
 /// # Errors
-/// What could not be modelled.
+/// Errors of the models.
 pub(super) fn climb(options: &LadderOptions, mut hosts: ModelledHosts) -> Result<Report> {
     let steps = steps()?;
     let drive = hosts.uri().name.clone();
     let own = hosts.uri().host.clone();
     let below_turbo = steps.iter().rposition(|step| !step.name.starts_with("turbo")).unwrap_or(0);
     let mut rungs: Vec<Rung> = Vec::new();
-    // The hosts of a rung, one for each load.
+    // The hosts of each rung, one for each load.
     let mut of_rungs: Vec<Vec<String>> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         rungs.push(Rung {
@@ -58,7 +58,7 @@ pub(super) fn climb(options: &LadderOptions, mut hosts: ModelledHosts) -> Result
                 ("cost", "calibrated on this very rung of the guide's ladder, not predicted".to_owned()),
                 ("source", "Intel, Optane SSD DC P4800X performance evaluation guide, CentOS 7.3, fio 2.18".to_owned()),
             ],
-            // Its two rows without turbo are alternatives.
+            // The two rows without turbo are alternatives to each other.
             against: number.checked_sub(1).map(|below| below.min(below_turbo)),
             published: step.tests.iter().map(|test| figures(test, &drive)).collect(),
             missing: None,

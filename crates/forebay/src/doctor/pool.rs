@@ -1,4 +1,4 @@
-//! A pool for the rules: its configuration, and what the kernel says of its members.
+//! A pool for the rules: its configuration, and the kernel's data about its members.
 
 use anyhow::Result;
 use forebay_daemon::config;
@@ -8,10 +8,10 @@ use forebay_platform::pool::{Member, MemberQueue, Pool};
 use forebay_platform::{Lack, Reading, Tree};
 use std::path::Path;
 
-/// Reads a pool's configuration; `real` finds the name of a device below the tree.
+/// Reads a pool's configuration; `real` resolves a device's name within the tree.
 ///
 /// # Errors
-/// A configuration that cannot be read, or is wrong.
+/// The configuration cannot be read or is invalid.
 pub fn pool(file: &Path, tree: &Tree, real: &dyn Fn(&str) -> String) -> Result<Pool> {
     let config = config::load(file)?;
     let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
@@ -36,7 +36,7 @@ fn member(target: &Target, band_bytes: Option<u64>, tree: &Tree, real: &dyn Fn(&
     Member { target: text, size_bytes, band_bytes, queue }
 }
 
-/// Size of what is no block device.
+/// Size of a member that is not a block device.
 fn of_other(target: &Target, text: &str) -> Reading<u64> {
     let unreadable = |why: String| Lack::Unreadable { path: text.to_owned(), why };
     match target {

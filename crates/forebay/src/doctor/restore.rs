@@ -8,14 +8,14 @@ use forebay_platform::Lack;
 use forebay_platform::change::{Done, Step, put_back, verify as held};
 use serde_json::json;
 
-/// Puts back what was changed, also by somebody who was killed meanwhile.
+/// Restores the changed settings, also those of a process that was killed.
 ///
 /// # Errors
-/// No record, one of another boot, and what the kernel refuses: then the record stays.
+/// There is no record, or it is of another boot, or the kernel refuses a value: then the record stays.
 pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
     let (store, record) = place.current()?;
     let back: Vec<(&Step, Result<Done, Lack>)> = record.steps.iter().zip(put_back(place.tree, &record.steps)).collect();
-    // A device that is not there any more took its settings along; what is missing of the machine itself may come back.
+    // A removed device took its settings along; a missing file of the machine itself may come back.
     let is_gone = |(step, outcome): &(&Step, Result<Done, Lack>)| {
         let folder = step.path.rsplit_once('/').map_or("/", |(folder, _)| folder);
         let is_missing = || matches!(place.tree.list(folder, |_| false), Err(Lack::Absent { .. }));
@@ -78,15 +78,15 @@ pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
     )
 }
 
-/// Neither as it was left nor as it was before.
+/// Whether a setting has neither the applied nor the previous value.
 fn changed_since((step, done): &(&Step, &Done)) -> bool {
     step.to.as_ref().is_some_and(|to| *to != done.found && step.from != done.found)
 }
 
-/// Looks whether what was changed still is so.
+/// Checks whether the applied settings are still in force.
 ///
 /// # Errors
-/// No record, one of another boot; a finding where something has not held.
+/// There is no record, or it is of another boot; a finding where a setting was changed since.
 pub fn verify(place: &Place<'_>, format: Format) -> Result<()> {
     let (_store, record) = place.current()?;
     if record.profile == "ladder" {

@@ -1,4 +1,4 @@
-//! The clocks of a host beside ours: pings that are on their way, and what their answers say.
+//! Offsets between a host's clocks and ours, measured by pings.
 
 use super::message::Pong;
 use anyhow::{Context, Result};
@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Pings that may be on their way at once: a host that answers none gets no more.
+/// Maximum number of unanswered pings: a host that answers none gets no more.
 const PENDING_MAX: usize = 8;
 
-/// The time of day, in nanoseconds since 1970.
+/// The time of day in nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The clocks of a host; shared by who sends and who receives.
+/// State of the clocks of a host; shared by the threads that send and receive.
 pub struct Clocks {
     clock: TscClock,
     state: Mutex<State>,
@@ -32,19 +32,19 @@ struct State {
     heard_ns: u64,
 }
 
-/// How the clocks of load and of day of a host stand against ours.
+/// Offsets of a host's load clock and time of day from ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Offsets {
-    /// Of the clock by which the load runs; its beginning is any.
+    /// Offset of the clock that the load runs by; its zero is arbitrary.
     pub run: Offset,
-    /// Of the time of day.
+    /// Offset of the time of day.
     pub unix: Offset,
-    /// Round trips that it comes from.
+    /// Number of round trips measured.
     pub trips: u64,
 }
 
 impl Clocks {
-    /// Of a host that has said nothing yet.
+    /// Clocks of a host before its first message.
     pub fn new(clock: TscClock) -> Self {
         let heard_ns = clock.now_ns();
         Self { clock, state: Mutex::new(State { heard_ns, ..State::default() }) }
@@ -54,15 +54,15 @@ impl Clocks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Offsets from now on are of round trips from now on: clocks drift.
+    /// Starts a new measurement: because clocks drift, offsets use only round trips from now on.
     pub fn begin(&self) {
         let mut state = self.state();
         (state.run, state.unix) = (OffsetMeter::default(), OffsetMeter::default());
-        // Answers to older ones say nothing of now.
+        // Answers to older pings do not describe the present offset.
         state.pending.values_mut().for_each(|sent| *sent = (0, 0));
     }
 
-    /// The number of a ping that is sent at once; none where too many are on their way.
+    /// Registers a ping that is sent at once; returns its number, or none where too many are unanswered.
     pub fn send(&self) -> Option<u64> {
         let mut state = self.state();
         if state.pending.len() >= PENDING_MAX {
@@ -74,17 +74,17 @@ impl Clocks {
         Some(number)
     }
 
-    /// Something came from the host; when that was.
+    /// Records that the host sent something; returns when.
     pub fn hear(&self) -> u64 {
         let now_ns = self.clock.now_ns();
         self.state().heard_ns = now_ns;
         now_ns
     }
 
-    /// An answer that came at `received_ns`.
+    /// Records an answer that arrived at `received_ns`.
     ///
     /// # Errors
-    /// One to what nobody has asked.
+    /// An answer without a ping.
     pub fn answer(&self, pong: &Pong, received_ns: u64) -> Result<()> {
         let mut state = self.state();
         let (sent_ns, sent_unix_ns) = state.pending.remove(&pong.number).context("an answer to what nobody asked")?;
@@ -92,40 +92,40 @@ impl Clocks {
             return Ok(());
         }
         state.run.add(RoundTrip { sent_ns, there_ns: pong.run_ns, received_ns });
-        // Our time of day may be set meanwhile; the length of the round trip is that of the other clock.
+        // Our time of day may be set meanwhile, so the length of the round trip comes from the other clock.
         let received_unix_ns = sent_unix_ns.saturating_add(received_ns.saturating_sub(sent_ns));
         state.unix.add(RoundTrip { sent_ns: sent_unix_ns, there_ns: pong.unix_ns, received_ns: received_unix_ns });
         Ok(())
     }
 
-    /// How long nothing has come.
+    /// Time since the host's last message.
     pub fn silence(&self) -> Duration {
         Duration::from_nanos(self.clock.now_ns().saturating_sub(self.state().heard_ns))
     }
 
-    /// What is known since [`Clocks::begin`]; none before the first answer.
+    /// The offsets since [`Clocks::begin`]; none before the first answer.
     pub fn offsets(&self) -> Option<Offsets> {
         let state = self.state();
         Some(Offsets { run: state.run.offset()?, unix: state.unix.offset()?, trips: state.run.count() })
     }
 }
 
-/// What a result says of a host's clock.
+/// The clock figures of a host in results.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockFigures {
-    /// Before the first group began.
+    /// Offsets before the first group began.
     pub before: Offsets,
-    /// After the last one; none where the host was lost.
+    /// Offsets after the last group; none where the host was lost.
     pub after: Option<Offsets>,
 }
 
 impl ClockFigures {
-    /// How much faster than ours its clock ran, and how far off that may be, in parts of a million.
+    /// Drift of the host's clock against ours and its uncertainty, in parts per million; positive where it ran faster.
     pub fn drift_ppm(&self) -> Option<(f64, f64)> {
         self.before.run.drift_ppm(&self.after?.run)
     }
 
-    /// For programs.
+    /// The JSON of results.
     pub fn json(&self) -> Value {
         let drift = self.drift_ppm();
         json!({
@@ -156,7 +156,7 @@ mod tests {
         assert!(clocks.answer(&pong(number, 5), clocks.hear()).is_err(), "once");
         let found = clocks.offsets().unwrap();
         assert_eq!(found.trips, 1);
-        // The run's clock has just begun, so the other one is ahead by nearly all that it shows.
+        // Our clock has just started, so the host's is ahead by nearly its full value.
         assert!(found.run.ahead_ns > 6_000_000_000 && found.run.ahead_ns <= 7_000_000_000, "{found:?}");
         assert!((0..PENDING_MAX).all(|_| clocks.send().is_some()) && clocks.send().is_none());
     }

@@ -1,4 +1,4 @@
-//! The coordinator: leads all hosts through a plan, a group of jobs at a time.
+//! The coordinator: leads all hosts through a plan, one group of jobs at a time.
 
 use super::clocks::{ClockFigures, Clocks, Offsets};
 use super::link::{Command, Event, Link};
@@ -15,71 +15,71 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Hosts of one run.
+/// Maximum number of hosts in a run.
 const HOSTS_MAX: usize = 64;
-/// Messages of all hosts that may wait; a histogram with every counter used takes some MiB.
+/// Maximum number of queued messages from hosts; a histogram with every counter in use takes some MiB.
 const WAITING_MAX: usize = 16;
-/// How long each step of a host may take.
+/// Time limit of each step of a host.
 const HELLO: Duration = Duration::from_secs(30);
 const ACCEPT: Duration = Duration::from_secs(60);
 const READY: Duration = Duration::from_secs(300);
 const OFFSETS: Duration = Duration::from_secs(30);
-/// After the end of a run by the user, or since another host was lost: what is in flight is waited for five seconds there.
+/// Limit after the user ended the run or another host was lost: the host waits up to five seconds for its I/Os in flight.
 const STOP: Duration = Duration::from_secs(30);
 const FINISH: Duration = Duration::from_secs(120);
-/// A host that says nothing for so long is lost: it answers a ping each second.
+/// A host that is silent for this long counts as lost: it should answer a ping every second.
 const SILENCE: Duration = Duration::from_secs(15);
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// Round trips by which clocks are aligned.
+/// Number of round trips for aligning the clocks.
 const TRIPS: u64 = 16;
-/// The least time between the word and the instant at which all begin, in nanoseconds; the longest round trip adds to it.
+/// Least time between the start message and the common start, in nanoseconds; the longest round trip is added.
 const LEAD_NS: u64 = 500_000_000;
-/// How often the living line is shown, and the user's wish looked for.
+/// Interval of updating the live line and checking for the user's interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What became of a plan on several hosts.
+/// Result of a plan on several hosts.
 pub struct Coordinated {
-    /// Of each job that was begun the results of each host, and that of all together where they are several.
+    /// For each job that began: the results of each host, followed by the combined result where there are several hosts.
     pub results: Vec<JobResult>,
     /// The hosts.
     pub hosts: Vec<OfHost>,
 }
 
-/// What became of a host.
+/// Final state of a host.
 pub struct OfHost {
     /// Its name and target.
     pub name: HostName,
-    /// The name that it gives itself.
+    /// The host's own node name.
     pub node: String,
-    /// Its clock; none where nothing was begun.
+    /// Clock figures; none where no group began.
     pub clock: Option<ClockFigures>,
-    /// What it said at its end.
+    /// The host's final message.
     pub done: Done,
-    /// Why it was lost.
+    /// Why the host was lost; `None` where it was not.
     pub failure: Option<String>,
 }
 
 /// The hosts in a run.
 struct Hosts {
-    // Dropped first: who waits to say something waits no more.
+    // Dropped first, so that a link's thread that waits to send an event stops waiting.
     events: Receiver<(usize, Event)>,
     links: Vec<Link>,
     lost: Vec<Option<String>>,
-    /// They have said all, and go.
+    /// Hosts that have sent everything and end.
     done: Vec<bool>,
     next_ping: Instant,
     stop: Arc<AtomicBool>,
 }
 
 impl Drop for Hosts {
-    /// All end at the same time, and none is waited for before another knows.
+    /// Closes all links before waiting for any, so that all hosts end at the same time.
     fn drop(&mut self) {
         self.links.iter_mut().for_each(Link::hang_up);
     }
 }
 
 impl Hosts {
-    /// What comes next, of a host that is not lost; none where nothing comes for a moment.
+    /// The next message of a host that is not lost; none where none arrives within a moment.
     fn next(&mut self) -> Option<(usize, FromHost)> {
         if Instant::now() >= self.next_ping {
             self.next_ping = Instant::now() + PING_EVERY;
@@ -103,13 +103,13 @@ impl Hosts {
                 said => Some((host, said)),
             },
             Ok((host, Event::Closed(why))) => {
-                // What ssh or a shell says of it comes beside, and perhaps a moment later.
+                // The explanation of ssh or a shell arrives on another stream, perhaps a moment later.
                 std::thread::sleep(LOOK_EVERY);
                 let complaint = self.links[host].complaint();
                 self.lose(host, complaint.map_or_else(|| why.clone(), |complaint| format!("{why}: {complaint}")));
                 None
             }
-            // Each link has a thread with the other end.
+            // Not reached by disconnection: each link has a thread that holds a sender.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
         }
     }
@@ -130,7 +130,7 @@ impl Hosts {
         self.lost.iter().any(Option::is_some)
     }
 
-    /// The first that was lost, as an error.
+    /// The first lost host as an error.
     fn failure(&self) -> Result<()> {
         let lost = self.links.iter().zip(&self.lost).find_map(|(link, lost)| Some((&link.name.host, lost.as_ref()?)));
         lost.map_or(Ok(()), |(host, why)| Err(anyhow!("host {host}: {why}")))
@@ -148,8 +148,8 @@ impl Hosts {
         }
     }
 
-    /// Waits until each host that is there has said what `take` looks for; pongs are anybody's. Ends early where one is lost, or
-    /// the user ends it.
+    /// Waits until each remaining host has sent what `take` looks for; pongs are handled here. Ends early where a host is lost or the user
+    /// interrupts.
     fn each<T>(
         &mut self,
         limit: Duration,
@@ -179,7 +179,7 @@ impl Hosts {
         }
     }
 
-    /// How the clocks stand now.
+    /// Measures the current offsets of all clocks.
     fn offsets(&mut self) -> Vec<Option<Offsets>> {
         for link in &self.links {
             link.clocks.begin();
@@ -191,7 +191,7 @@ impl Hosts {
             }
             let link = &hosts.links[host];
             let offsets = link.clocks.offsets().filter(|offsets| offsets.trips >= TRIPS);
-            // One after the other: the next does not wait behind it.
+            // One ping after the other, so that no ping waits behind another.
             if offsets.is_none() {
                 link.ping();
             }
@@ -200,7 +200,7 @@ impl Hosts {
     }
 }
 
-/// A host of the same kind as we are.
+/// Checks that the host runs the same version.
 fn check_hello(hello: &Hello) -> Result<()> {
     if hello.version != VERSION {
         bail!("it has forebay {}, and here is {VERSION}: install the same on all", hello.version);
@@ -216,10 +216,10 @@ fn check_hello(hello: &Hello) -> Result<()> {
     Ok(())
 }
 
-/// Runs a plan on hosts. `work` says what each is to do, `interval_ns` how long intervals of a group are.
+/// Runs a plan on several hosts. `work` gives the work of each, `interval_ns` the interval length of a group.
 ///
 /// # Errors
-/// What could not be begun on any host; one that was lost before a load began.
+/// Nothing could be started on some host, or a host was lost before a load began.
 pub fn coordinate(
     names: &[HostName],
     command: &Command,
@@ -271,12 +271,12 @@ pub fn coordinate(
         let group = Group { number, interval_ns: interval_ns(jobs) };
         run_group(&mut hosts, &clock, &live, group, jobs, &mut found);
     }
-    // Nobody waits for more.
+    // No further messages are expected.
     let mut done = finish(&mut hosts, &live);
     if found.results.is_empty() {
         hosts.failure()?;
     }
-    // Behind the results of a job's hosts stands that of all together, where these are several.
+    // The results of a job's hosts are followed by the combined one where there are several hosts.
     let of_job = names.len() + usize::from(names.len() > 1);
     for (job, results) in found.results.chunks_mut(of_job).enumerate() {
         for (result, done) in results.iter_mut().zip(&mut done) {
@@ -294,14 +294,14 @@ pub fn coordinate(
     Ok(Coordinated { results: found.results, hosts: of_hosts })
 }
 
-/// What is known of a plan so far.
+/// Results of a plan so far.
 struct Found {
     before: Vec<Option<Offsets>>,
     after: Vec<Option<Offsets>>,
     results: Vec<JobResult>,
 }
 
-/// Runs a group where all hosts can begin.
+/// Runs a group, provided that all hosts are ready to begin.
 fn run_group(hosts: &mut Hosts, clock: &TscClock, live: &Live, group: Group, jobs: &[Job], found: &mut Found) {
     live.step("making ready");
     hosts.send_all(&ToHost::Prepare(group));
@@ -342,8 +342,8 @@ fn all<T>(found: Vec<Option<T>>) -> Option<Vec<T>> {
     found.into_iter().collect()
 }
 
-/// Takes what all hosts say of a run, until it is over on all that are there. Where one is lost, or the user ends it, the others end
-/// with what is known.
+/// Collects the messages of a run until it is over on all remaining hosts. Where a host is lost or the user interrupts, the others end with
+/// the results so far.
 fn gather(hosts: &mut Hosts, clock: &TscClock, live: &Live, run: &mut RemoteRun) {
     let (mut over, mut counted_lost) = (BTreeSet::new(), BTreeSet::new());
     let mut stop_by: Option<Instant> = None;
@@ -392,7 +392,7 @@ fn take(run: &mut RemoteRun, host: usize, figures: &Figures, clock: &TscClock) -
     run.take(host, figures, clock.now_ns()).err().map(|refused| refused.to_string())
 }
 
-/// Ends all hosts that are there; what they know besides.
+/// Ends all remaining hosts; returns their final messages.
 fn finish(hosts: &mut Hosts, live: &Live) -> Vec<Done> {
     live.step("measuring the tool itself");
     hosts.send_all(&ToHost::Finish);

@@ -1,4 +1,4 @@
-//! A host's side: does what the coordinator says by standard input, and ends with it. Standard output has nothing but messages.
+//! A host's side: executes the coordinator's messages from standard input and ends with it. Standard output carries only messages.
 
 use super::clocks::unix_ns;
 use super::line;
@@ -16,19 +16,19 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Messages that may wait: the coordinator says one and waits for what comes of it.
+/// Maximum number of queued messages: the coordinator sends one and waits for its result.
 const WAITING_MAX: usize = 16;
-/// A coordinator pings each second; one that says nothing for so long is gone, whatever the connection says.
+/// The coordinator pings every second; after this silence it counts as gone, even where the connection is open.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long the run may take to end when the coordinator is gone: I/Os in flight are waited for five seconds.
+/// How long a run may take to end after the coordinator is gone: I/Os in flight are waited for up to five seconds.
 const GONE: Duration = Duration::from_secs(15);
-/// Exit code where it could not be done.
+/// Exit code of a failure.
 const FAILED: i32 = 2;
 
-/// What the thread that listens and the one that works share.
+/// State that the listening and the working thread share.
 struct Shared {
     clock: TscClock,
-    /// Ends a run with what is known; that of the session, once there is one.
+    /// The session's stop flag, once there is a session; it ends a run with the results so far.
     stop: OnceLock<Arc<AtomicBool>>,
     is_stopped: AtomicBool,
     heard_ns: AtomicU64,
@@ -42,7 +42,7 @@ impl Shared {
         }
     }
 
-    /// From now on a wish to stop goes to `stop`.
+    /// Sets the session's stop flag, and raises it where a stop was requested before.
     fn stop_by(&self, stop: &Arc<AtomicBool>) {
         let _ = self.stop.set(stop.clone());
         if self.is_stopped.load(Ordering::SeqCst) {
@@ -51,20 +51,20 @@ impl Shared {
     }
 }
 
-/// Says something to the coordinator.
+/// Sends a message to the coordinator.
 ///
 /// # Errors
-/// Where nobody listens.
+/// The coordinator does not read any more.
 fn say(message: &FromHost) -> Result<()> {
     line::write(&mut stdout().lock(), message).context("the coordinator is gone")
 }
 
-/// Follows a coordinator until it has no more work.
+/// Follows a coordinator until it sends no more work.
 ///
 /// # Errors
-/// Where it cannot be said what could not be done.
+/// A failure cannot be reported to the coordinator.
 pub fn follow() -> Result<()> {
-    // A result has seconds and I/Os; both are this clock's.
+    // Times of I/Os and lengths of runs in results both come from this clock.
     let clock = TscClock::new();
     let heard_ns = AtomicU64::new(clock.now_ns());
     let shared = Arc::new(Shared { clock, stop: OnceLock::new(), is_stopped: AtomicBool::new(false), heard_ns });
@@ -77,11 +77,11 @@ pub fn follow() -> Result<()> {
     thread("coordinator").spawn(move || listen(&of_listener, to)).context("no more threads")?;
     let of_watch = shared.clone();
     thread("watch").spawn(move || watch(&of_watch)).context("no more threads")?;
-    // The coordinator says what failed, and where; beside that nobody needs it here.
+    // The coordinator reports failures together with the host, so nothing is printed here.
     work(&shared, &messages).or_else(|error| say(&FromHost::Failed(output::chain(&error))))
 }
 
-/// Takes what the coordinator says. A ping is answered here, whatever the others do.
+/// Receives the coordinator's messages. Pings are answered here, whatever the other threads do.
 fn listen(shared: &Shared, to: SyncSender<ToHost>) {
     let mut input = BufReader::new(stdin());
     while let Ok(Some(line)) = line::read(&mut input) {
@@ -106,12 +106,12 @@ fn listen(shared: &Shared, to: SyncSender<ToHost>) {
             break;
         }
     }
-    // Who waits for more waits no longer.
+    // The working thread stops waiting for messages.
     drop(to);
     leave(shared);
 }
 
-/// Ends where the coordinator is silent.
+/// Ends the process where the coordinator is silent.
 fn watch(shared: &Shared) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -122,16 +122,16 @@ fn watch(shared: &Shared) {
     }
 }
 
-/// The coordinator is gone: the run ends, and this process with it, whatever hangs.
+/// The coordinator is gone: ends the run, and then this process, even where a thread hangs.
 fn leave(shared: &Shared) {
     shared.stop();
     std::thread::sleep(GONE);
     std::process::exit(FAILED);
 }
 
-/// Does what is said.
+/// Does the work that the messages ask for.
 fn work(shared: &Arc<Shared>, messages: &Receiver<ToHost>) -> Result<()> {
-    // Where the listener has ended there is nothing to do.
+    // The listener has ended: there is nothing to do.
     let Ok(first) = messages.recv() else { return Ok(()) };
     let ToHost::Work(work) = first else { bail!("the coordinator begins with something else than work") };
     let (mut session, plan) = accept(&work)?;
@@ -153,7 +153,7 @@ fn work(shared: &Arc<Shared>, messages: &Receiver<ToHost>) -> Result<()> {
     say(&FromHost::Done(Done { own_costs_ns, machines, drive_counters }))
 }
 
-/// Opens what is to be measured, and looks at all that the jobs need there.
+/// Opens the target and checks that all jobs can run on it.
 fn accept(work: &Work) -> Result<(Session, Plan)> {
     let plan = work.source.plan(false, std::slice::from_ref(&work.target))?;
     let options =
@@ -187,7 +187,7 @@ fn run_group(
     Ok(results)
 }
 
-/// A group in the coordinator's hands.
+/// A group whose start the coordinator decides.
 struct Coordinated<'a> {
     shared: &'a Shared,
     messages: &'a Receiver<ToHost>,

@@ -5,15 +5,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, Read, Write};
 
-/// Longest line, in bytes. Histograms of a worker with all kinds of I/O, each counter used, take less.
+/// Maximum length of a line in bytes. The histograms of a worker with all kinds of I/O and every counter in use take less.
 const LINE_MAX: u64 = 8 << 20;
-/// Characters of a line that is none that are shown.
+/// Characters of an invalid line that an error shows.
 const SHOWN_MAX: usize = 120;
 
-/// The next line without its end; none at the end of the input.
+/// Reads the next line without its newline; none at the end of the input.
 ///
 /// # Errors
-/// One that is too long, or has no end.
+/// The line is too long or has no newline.
 pub fn read(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     input.take(LINE_MAX + 1).read_until(b'\n', &mut line)?;
@@ -25,10 +25,10 @@ pub fn read(input: &mut impl BufRead) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// What a line says.
+/// Parses a line.
 ///
 /// # Errors
-/// Where it is nothing that is known; with its begin.
+/// The line is not a known message; the error shows its beginning.
 pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T> {
     serde_json::from_slice(line).with_context(|| {
         let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_MAX)]);
@@ -40,7 +40,7 @@ pub fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T> {
 /// Writes a line.
 ///
 /// # Errors
-/// Where nobody reads it any more.
+/// The other side does not read any more.
 pub fn write(output: &mut impl Write, message: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

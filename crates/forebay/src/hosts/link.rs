@@ -1,5 +1,5 @@
-//! A host: the ssh that leads to it, what it says, and its end. Three threads wait where waiting is needed: for the host to take
-//! what is sent, for what it says, and for what it complains of.
+//! The link to a host: its ssh process, its messages, and its end. One thread each sends messages, receives messages, and reads the host's
+//! errors, because each of these can block.
 
 use super::clocks::Clocks;
 use super::line;
@@ -16,36 +16,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Messages to a host that may wait.
+/// Maximum number of queued messages to a host.
 const WAITING_MAX: usize = 64;
-/// How long the ssh of a host may take to end when it has nothing to say any more.
+/// Time limit for a host's ssh to end after its output has closed.
 const END: Duration = Duration::from_secs(10);
-/// Lines of complaints that are passed on, and their length in bytes.
+/// Maximum number of error lines that are passed on, and their length in bytes.
 const COMPLAINTS_MAX: usize = 100;
 const COMPLAINT_BYTES_MAX: u64 = 1000;
 
 /// How hosts are reached.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// ssh with its options, parted at spaces.
+    /// ssh with its options, split at spaces.
     pub ssh: String,
-    /// This program there.
+    /// Path of this program on the host.
     pub program: String,
 }
 
-/// What comes of a host.
+/// Events of a host.
 #[derive(Debug)]
 pub enum Event {
-    /// It says something.
+    /// A message.
     Said(Box<FromHost>),
-    /// It will say nothing any more, and why.
+    /// The host's output has ended, with the reason.
     Closed(String),
 }
 
-/// What is sent.
+/// Messages to send.
 enum Outgoing {
     Message(Box<ToHost>),
-    /// A ping, whose time is taken when it leaves.
+    /// A ping; its time is taken when it is sent.
     Ping,
 }
 
@@ -53,7 +53,7 @@ enum Outgoing {
 pub struct Link {
     /// Its name and target.
     pub name: HostName,
-    /// Its clocks.
+    /// The host's clocks.
     pub clocks: Arc<Clocks>,
     child: Child,
     to: Option<SyncSender<Outgoing>>,
@@ -61,10 +61,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts ssh; what the host says goes to `events` with its number.
+    /// Starts ssh. Events of the host go to `events` with its number.
     ///
     /// # Errors
-    /// No such program, or no more threads.
+    /// The ssh program cannot be started, or the system gives no more threads.
     pub fn start(
         name: HostName,
         number: usize,
@@ -81,7 +81,7 @@ impl Link {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C is for us: we end the hosts with what is known.
+            // Ctrl-C must reach only this process, which ends the hosts and keeps their results.
             .process_group(0)
             .spawn()
             .with_context(|| {
@@ -103,12 +103,12 @@ impl Link {
         Ok(link)
     }
 
-    /// Sends a message; true where it was taken. A host that takes nothing is silent too, which is noticed.
+    /// Queues a message; true where there was room. A host that accepts none also stays silent, which is detected.
     pub fn send(&self, message: ToHost) -> bool {
         self.put(Outgoing::Message(Box::new(message)))
     }
 
-    /// Asks for the host's clocks.
+    /// Queues a ping.
     pub fn ping(&self) -> bool {
         self.put(Outgoing::Ping)
     }
@@ -117,18 +117,18 @@ impl Link {
         self.to.as_ref().is_some_and(|to| to.try_send(outgoing).is_ok())
     }
 
-    /// The last of what it complained of, where it did.
+    /// The last error line of the host, where there was any.
     pub fn complaint(&self) -> Option<String> {
         let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (!complaint.is_empty()).then_some(complaint)
     }
 
-    /// Nothing is sent any more, by which the host ends.
+    /// Stops sending, which ends the host.
     pub fn hang_up(&mut self) {
         self.to = None;
     }
 
-    /// Nothing is sent or listened to any more: ssh is killed, with all that it has started here. The host ends as its input does.
+    /// Stops sending and receiving: kills ssh with all its child processes here. The host ends when its input closes.
     pub fn cut(&mut self) {
         self.hang_up();
         if matches!(self.child.try_wait(), Ok(None)) {
@@ -139,7 +139,7 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// The host ends when its input does; an ssh that does not is killed.
+    /// The host ends when its input closes; an ssh process that does not end is killed.
     fn drop(&mut self) {
         self.hang_up();
         let until = Instant::now() + END;
@@ -154,7 +154,7 @@ impl Drop for Link {
     }
 }
 
-/// Sends until there is nothing more, or nobody takes it.
+/// Sends until the queue is closed or the host does not read.
 fn write(mut stdin: ChildStdin, outgoing: &Receiver<Outgoing>, clocks: &Clocks) {
     while let Ok(next) = outgoing.recv() {
         let sent = match next {
@@ -170,7 +170,7 @@ fn write(mut stdin: ChildStdin, outgoing: &Receiver<Outgoing>, clocks: &Clocks) 
     }
 }
 
-/// Takes what the host says, until it says nothing more or what is nothing.
+/// Receives the host's messages until its output ends or an invalid line comes.
 fn listen(stdout: ChildStdout, number: usize, clocks: &Clocks, events: &SyncSender<(usize, Event)>) {
     let mut input = BufReader::new(stdout);
     let why = loop {
@@ -189,7 +189,7 @@ fn listen(stdout: ChildStdout, number: usize, clocks: &Clocks, events: &SyncSend
         {
             break chain(&error);
         }
-        // Where nobody listens any more, the run is over.
+        // Nobody receives events any more: the run is over.
         if events.send((number, Event::Said(Box::new(message)))).is_err() {
             return;
         }
@@ -197,7 +197,7 @@ fn listen(stdout: ChildStdout, number: usize, clocks: &Clocks, events: &SyncSend
     let _ = events.send((number, Event::Closed(why)));
 }
 
-/// Passes on what the host complains of, and keeps the last of it.
+/// Passes on the host's error lines, and keeps the last.
 fn pass_on(stderr: ChildStderr, host: &str, last: &Mutex<String>) {
     let mut input = BufReader::new(stderr);
     for number in 0.. {

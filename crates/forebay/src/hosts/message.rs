@@ -1,4 +1,4 @@
-//! What coordinator and hosts say to each other: a line of JSON each.
+//! Messages between coordinator and hosts: one line of JSON each.
 
 use crate::measure::JobSource;
 use forebay_bench::run::{Figures, MachineUse, TargetFacts};
@@ -6,36 +6,36 @@ use forebay_device::counters::Difference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of this way to talk: it changes with each message that does.
+/// Version of the protocol, raised with every change of a message.
 pub const PROTOCOL: u32 = 4;
-/// The program's version: hosts of another one count otherwise, perhaps.
+/// Version of the program: other versions may count differently.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// From the coordinator to a host.
+/// Messages from the coordinator to a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToHost {
-    /// First of all: what will be done.
+    /// First message: the work.
     Work(Box<Work>),
-    /// To be answered at once, with the same number.
+    /// Must be answered at once with the same number.
     Ping(u64),
-    /// Makes a group of jobs ready.
+    /// Prepares a group of jobs.
     Prepare(Group),
-    /// The group that is ready begins at this time of the host's clock, in nanoseconds; none: it does not begin.
+    /// Starts the prepared group at this time of the host's clock, in nanoseconds; none cancels it.
     Start(Option<u64>),
-    /// Ends the run with what is known.
+    /// Ends the run with the results so far.
     Stop,
-    /// All groups are over: the rest that is known, and the end.
+    /// All groups are over: send the final message and end.
     Finish,
 }
 
-/// What a host will do.
+/// The work of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
-    /// What is measured.
+    /// The target to measure.
     pub target: String,
-    /// What it holds may be lost.
+    /// Whether the target's data may be lost.
     pub destroy_data: bool,
     /// The jobs.
     pub source: JobSource,
@@ -51,36 +51,36 @@ pub struct Group {
     pub interval_ns: u64,
 }
 
-/// From a host to the coordinator.
+/// Messages from a host to the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromHost {
-    /// First of all, without being asked.
+    /// First message, sent unasked.
     Hello(Hello),
     /// The answer to a ping.
     Pong(Pong),
-    /// The work can be done.
+    /// The host can do the work.
     Accepted,
-    /// The group can begin; of each job what is known of the target.
+    /// The group can begin; facts about the target for each job.
     Ready(Vec<Facts>),
     /// A worker's figures.
     Figures(Figures),
     /// The group is over.
     Over,
-    /// All is over.
+    /// The host has finished; final message.
     Done(Done),
-    /// It cannot go on.
+    /// The host cannot continue, with the reason.
     Failed(String),
 }
 
-/// Who speaks. Fields that are not known are passed over: it is what other versions are recognised by.
+/// Introduces a host. Unknown fields are ignored, so that other versions can be recognised by their version fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
     /// [`VERSION`].
     pub version: String,
-    /// Of results.
+    /// Version of the schema of results.
     pub schema_version: u32,
     /// The host's own name.
     pub node: String,
@@ -90,15 +90,15 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pong {
-    /// The ping's.
+    /// Number of the ping.
     pub number: u64,
-    /// The clock by which the load runs, in nanoseconds.
+    /// The clock that the load runs by, in nanoseconds.
     pub run_ns: u64,
-    /// The time of day, in nanoseconds since 1970.
+    /// The time of day in nanoseconds since 1970.
     pub unix_ns: u64,
 }
 
-/// What is known of a target.
+/// Facts about a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
@@ -109,7 +109,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// For the coordinator.
+    /// From the facts of the target, to be sent to the coordinator.
     pub fn of(facts: &TargetFacts) -> Self {
         Self {
             size_bytes: facts.size_bytes,
@@ -119,7 +119,7 @@ impl Facts {
         }
     }
 
-    /// From a host, under its name in results.
+    /// Back to facts, under the host's name in results.
     pub fn named(self, name: String) -> TargetFacts {
         TargetFacts {
             name: Some(name),
@@ -131,13 +131,13 @@ impl Facts {
     }
 }
 
-/// What a host says at the end.
+/// A host's final message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Done {
-    /// The tool's own cost for each job, in nanoseconds an I/O; none where it is not known.
+    /// The tool's own cost for each job, in nanoseconds per I/O; none where unknown.
     pub own_costs_ns: Vec<Option<f64>>,
-    /// What the machine did while each job was measured.
+    /// Activity of the machine while each job was measured.
     pub machines: Vec<Option<MachineUse>>,
     /// The drive's counters, where it has any.
     pub drive_counters: Option<DriveCounters>,
@@ -147,9 +147,9 @@ pub struct Done {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveCounters {
-    /// By name.
+    /// Counters by name.
     pub values: BTreeMap<String, CounterChange>,
-    /// What is not among them, and why.
+    /// Counters that are left out, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -157,16 +157,16 @@ pub struct DriveCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CounterChange {
-    /// Before the run.
+    /// Value before the run.
     pub before: Option<u64>,
-    /// After it.
+    /// Value after the run.
     pub after: Option<u64>,
-    /// What the run made of it.
+    /// Change during the run.
     pub change: Option<i64>,
 }
 
 impl DriveCounters {
-    /// For the coordinator.
+    /// From a difference of counters, to be sent to the coordinator.
     pub fn of(counters: &Difference) -> Self {
         let change = |(name, before, after): (&'static str, Option<u64>, Option<u64>)| {
             (name.to_owned(), CounterChange { before, after, change: counters.change(name) })

@@ -1,5 +1,5 @@
-//! One run on several hosts: a coordinator starts this program on each by ssh, aligns their clocks, begins the load on all at one
-//! instant, and adds up what their workers say (`forebay_bench::run::RemoteRun`).
+//! One run on several hosts: a coordinator starts this program on each host by ssh, aligns their clocks, starts the load on all hosts at
+//! the same instant, and combines the figures of their workers (`forebay_bench::run::RemoteRun`).
 
 mod clocks;
 mod coordinator;

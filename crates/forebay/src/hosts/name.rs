@@ -1,22 +1,22 @@
-//! How a host is named: as ssh takes it, and what it measures.
+//! Naming of hosts: the ssh destination and the target to measure.
 
 use anyhow::{Result, bail};
 use std::fmt;
 
-/// A host, and its target.
+/// A host and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName {
-    /// The destination of ssh.
+    /// The ssh destination.
     pub host: String,
-    /// What is measured there.
+    /// The target to measure on the host.
     pub target: String,
 }
 
 impl HostName {
-    /// `HOST` with the target of all, or `HOST=TARGET`.
+    /// Parses `HOST`, which uses the common target, or `HOST=TARGET`.
     ///
     /// # Errors
-    /// What is no host, or a host without a target.
+    /// The host is invalid, or it has no target.
     pub fn parse(text: &str, targets: &[String]) -> Result<Self> {
         let (host, target) = match (text.split_once('='), targets) {
             (Some((host, target)), _) if !target.is_empty() => (host, target.to_owned()),
@@ -29,17 +29,17 @@ impl HostName {
                 bail!("--host {text}: --target is given several times: name one for each host, --host {text}=URI")
             }
         };
-        // ssh would take it for an option, as -oProxyCommand=..., which runs a command here.
+        // ssh would interpret it as an option, such as -oProxyCommand=..., which runs a command on this machine.
         if host.is_empty() || host.starts_with('-') || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
             bail!("--host {text:?}: a host is named as ssh takes it: HOST, USER@HOST or ssh://USER@HOST:PORT");
         }
         Ok(Self { host: host.to_owned(), target })
     }
 
-    /// All of them.
+    /// Parses all host names.
     ///
     /// # Errors
-    /// One that is none, that is there twice, or a `--target` that no host has a use for.
+    /// A name is invalid or occurs twice, or no host uses a `--target`.
     pub fn parse_all(texts: &[String], targets: &[String]) -> Result<Vec<Self>> {
         let names: Vec<Self> = texts.iter().map(|text| Self::parse(text, targets)).collect::<Result<_>>()?;
         for (number, name) in names.iter().enumerate() {

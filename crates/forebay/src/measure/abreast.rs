@@ -1,4 +1,4 @@
-//! The jobs of a plan on several targets at the same time.
+//! Runs the jobs of a plan on several targets at the same time.
 
 use super::generated;
 use super::generated_plan::prepare;
@@ -11,21 +11,21 @@ use forebay_bench::run::{Assignment, JobResult, Settings, run, run_virtual};
 use forebay_block::VirtualClock;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// Targets of one run.
+/// Maximum number of targets of a run.
 const TARGETS_MAX: usize = 64;
 
-/// Targets that all jobs run on at the same time.
+/// Targets on which all jobs run at the same time.
 pub struct Abreast {
     sessions: Vec<Session>,
-    /// Of all targets, where they live in virtual time.
+    /// Common clock of all targets, where they are in virtual time.
     clock: VirtualClock,
 }
 
-/// What a job did.
+/// Results of a job.
 pub struct OfJob {
-    /// On each target, in their order.
+    /// Results on each target, in target order.
     pub on_each: Vec<JobResult>,
-    /// On all of them together.
+    /// Combined result of all targets.
     pub together: JobResult,
 }
 
@@ -33,14 +33,14 @@ impl Abreast {
     /// Opens the targets.
     ///
     /// # Errors
-    /// One that cannot be opened, one that is there twice, or targets of two times.
+    /// A target cannot be opened or occurs twice, or real and virtual time are mixed.
     pub fn new(names: &[String], options: &SessionOptions) -> Result<Self> {
         if names.len() > TARGETS_MAX {
             bail!("{} targets: at most {TARGETS_MAX} at once", names.len());
         }
         let mut seen: Vec<(u64, u64)> = Vec::new();
         for name in names {
-            // A drive of memory or a modelled one is another each time; a file or a device is the same, whatever it is called.
+            // Every memory or modelled drive is separate; a file or device is the same one under any name.
             let Ok(metadata) = std::fs::metadata(name) else { continue };
             let is_device = metadata.file_type().is_block_device();
             let what = if is_device { (metadata.rdev(), 0) } else { (metadata.dev(), metadata.ino()) };
@@ -66,20 +66,20 @@ impl Abreast {
         Ok(Self { sessions, clock })
     }
 
-    /// Each target with what is known of it.
+    /// The sessions, one for each target in order.
     pub fn sessions(&self) -> &[Session] {
         &self.sessions
     }
 
-    /// The session that stands for all where any does.
+    /// The session for what is common to all targets.
     fn first(&self) -> &Session {
         &self.sessions[0]
     }
 
-    /// Fits the generators of a plan to all targets, which the smallest decides.
+    /// Fits the generators of a plan to all targets: the smallest target decides.
     ///
     /// # Errors
-    /// As of one target; or targets whose blocks differ.
+    /// As for one target; also where the targets' block sizes differ.
     pub fn prepare(&self, plan: &mut Plan) -> Result<()> {
         let shapes: Vec<(u64, u32)> = self.sessions.iter().map(Session::shape).collect::<Result<_>>()?;
         let has_feed = plan.groups.iter().flatten().any(|job| job.pattern.is_fed());
@@ -92,18 +92,18 @@ impl Abreast {
         smallest.map_or(Ok(()), |(session, _)| prepare(session, plan))
     }
 
-    /// Looks at all that a plan needs on each target.
+    /// Checks that a plan can run on each target.
     ///
     /// # Errors
-    /// The first target that must not be written to, or that a job does not fit.
+    /// The first target that must not be written to or that a job does not fit.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         self.sessions.iter().try_for_each(|session| session.check(plan).with_context(|| session.name().to_owned()))
     }
 
-    /// Runs the groups of a plan one after the other; ends early where the user says so.
+    /// Runs the groups of a plan one after the other; ends early where the user interrupts.
     ///
     /// # Errors
-    /// What could not be begun.
+    /// A group could not be started.
     pub fn run(&self, plan: &Plan) -> Result<Vec<OfJob>> {
         let mut found = Vec::new();
         for group in &plan.groups {
@@ -143,16 +143,16 @@ impl Abreast {
         Ok(by_job(results, self.sessions.len()))
     }
 
-    /// Ends all.
+    /// Closes all sessions.
     ///
     /// # Errors
-    /// Where a pool cannot be stopped cleanly.
+    /// A pool cannot be stopped cleanly.
     pub fn close(self) -> Result<()> {
         self.sessions.into_iter().try_for_each(Session::close)
     }
 }
 
-/// Of each job the results of its targets, and the one of all behind them.
+/// Groups results by job: those of its targets, followed by the combined one.
 pub fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
     let mut results = results.into_iter();
     let next = || {

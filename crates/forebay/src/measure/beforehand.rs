@@ -1,4 +1,4 @@
-//! What can be known to be wrong is said before anything runs: files that cannot be written, options without an effect.
+//! Checks before anything runs: output files that cannot be written, options without an effect.
 
 use super::named::Named;
 use super::options::BenchOptions;
@@ -8,7 +8,7 @@ use forebay_bench::output::fio_log;
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
-/// Keys of a job that every experiment decides for itself.
+/// Keys of a job that every experiment sets itself.
 const DECIDED: [&str; 24] = [
     "rw",
     "mix",
@@ -36,18 +36,18 @@ const DECIDED: [&str; 24] = [
     "name",
 ];
 
-/// Whether the files that a command is to write can be written.
+/// Checks that the output files of a command can be written.
 ///
 /// # Errors
-/// The one that cannot, and why.
+/// The first file that cannot be written, and why.
 pub fn check_outputs(options: &BenchOptions) -> Result<()> {
     if let Some(path) = &options.fio_json {
         writable(path)?;
-        // A pipe or /dev/stdout may be given on purpose.
+        // A pipe or /dev/stdout may be named on purpose.
         check_new_files(path.is_file().then_some(path.as_path()).into_iter())?;
     }
     if let Some(prefix) = &options.fio_logs {
-        // Of several jobs each has files of its own, whose names begin so.
+        // With several jobs, each has files of its own whose names begin with the prefix.
         for job in ["", "-0"] {
             let named = |end: &str| prefix.with_file_name(format!("{}{job}{end}", name_of(prefix)));
             let files = fio_log::ENDS.map(named);
@@ -57,14 +57,14 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
     options.telemetry.check_new_files()
 }
 
-/// Whether files can be made that must not be there yet.
+/// Checks that files which must not exist yet can be created.
 ///
 /// # Errors
-/// The one that cannot, and why.
+/// The first file that cannot be created, and why.
 pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
     for path in paths {
         writable(path)?;
-        // Devices and links to nowhere as well: who writes makes a new file.
+        // Devices and dangling links count as existing too, because the file would be created anew.
         if path.symlink_metadata().is_ok() {
             bail!("{} exists, and is never overwritten: name another file, or remove it", path.display());
         }
@@ -76,7 +76,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a file can be written or made; nothing is touched.
+/// Checks that a file can be written or created, without touching it.
 fn writable(path: &Path) -> Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if path.is_dir() {
@@ -93,7 +93,7 @@ fn writable(path: &Path) -> Result<()> {
     reached.with_context(|| format!("{}: its directory {} cannot be written to", cannot(), directory.display()))
 }
 
-/// The depths of an application, read and checked.
+/// Reads and checks the depth histogram of an application.
 ///
 /// # Errors
 /// What is wrong with the file.
@@ -104,10 +104,10 @@ pub fn application(options: &BenchOptions) -> Result<Option<DepthHistogram>> {
     Ok(Some(DepthHistogram::parse(&text).with_context(|| path.display().to_string())?))
 }
 
-/// Options that were given and have no effect: errors where the user meant something else to run, otherwise notes.
+/// Options that have no effect: an error where the user must have meant a different run, otherwise a note.
 ///
 /// # Errors
-/// The first option that makes no sense here.
+/// The first option that has no meaning here.
 pub fn idle_options(options: &BenchOptions, named: Option<Named>) -> Result<Vec<String>> {
     let compares = options.against.is_some() || !options.against_set.is_empty();
     match named {
@@ -142,7 +142,7 @@ fn tuning(options: &BenchOptions) -> [(&'static str, bool); 10] {
     ]
 }
 
-/// Options about the result of a job, and comparisons.
+/// Options for the result of a job, and for comparisons.
 fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 8] {
     [
         ("--against", compares),

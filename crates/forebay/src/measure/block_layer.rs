@@ -1,4 +1,4 @@
-//! The requests of this process at the block layer, by probes in the kernel: how long each waits there, and is at the device.
+//! Requests of this process in the block layer, measured by kernel probes: their time queued there and their time at the device.
 
 use crate::output;
 use anyhow::{Context, Result, bail};
@@ -12,29 +12,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the probes' ring is emptied: it holds some 200,000 requests.
+/// How often the probes' ring is emptied; it holds some 200,000 requests.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Probes that are in the kernel.
+/// Attached probes.
 pub struct BlockWatch {
-    /// What time it was then by the recorder's clock, by which requests count: it began before it had looked at all open files.
+    /// The recorder's clock at `attached`. Requests use this clock, which started before the recorder had scanned all open files.
     attached: Instant,
     attached_ns: u64,
     counted: Arc<Counted>,
     thread: JoinHandle<Result<BlockUse>>,
 }
 
-/// From when to when requests are issued that count, in nanoseconds since the recorder's begin.
+/// Requests issued between these times count, in nanoseconds since the recorder's start.
 struct Counted {
     begin_ns: AtomicU64,
     end_ns: AtomicU64,
 }
 
 impl BlockWatch {
-    /// Puts probes in; what they see is counted from [`BlockWatch::begin`] on.
+    /// Attaches the probes; requests are counted from [`BlockWatch::begin`] on.
     ///
     /// # Errors
-    /// A target without a drive below it, and why the kernel does not allow it.
+    /// The target has no drive below it, or the kernel does not allow the probes.
     pub fn start(target: &str) -> Result<Self> {
         let recorder = recorder(target)?;
         let (attached, attached_ns) = (Instant::now(), recorder.elapsed_ns());
@@ -51,25 +51,25 @@ impl BlockWatch {
         self.attached_ns + self.attached.elapsed().as_nanos() as u64
     }
 
-    /// From now on.
+    /// Starts counting.
     pub fn begin(&self) {
         self.counted.begin_ns.store(self.now_ns(), Ordering::Relaxed);
     }
 
-    /// Up to now.
+    /// Stops counting and returns the figures.
     ///
     /// # Errors
-    /// What the kernel or the system refused meanwhile.
+    /// The kernel or the system refused something meanwhile.
     pub fn finish(self) -> Result<BlockUse> {
         self.counted.end_ns.store(self.now_ns(), Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| bail!("its thread has died"))
     }
 }
 
-/// The block device below a target: itself, or that of its file system.
+/// The block device of a target: the target itself, or that of its file system.
 ///
 /// # Errors
-/// Where there is none.
+/// There is none.
 pub fn device(target: &str) -> Result<capture::Target> {
     let parsed: Target = target.parse()?;
     let path = parsed.path().with_context(|| format!("{target} is neither a block device nor a file on one"))?;
@@ -91,7 +91,7 @@ fn recorder(target: &str) -> Result<Recorder> {
 fn watch(mut recorder: Recorder, counted: &Counted) -> Result<BlockUse> {
     let (mut queued, mut device) = (Tally::new(), Tally::new());
     let mut is_over = false;
-    // Once more behind the end: the ring still has what came just before.
+    // One more pass after the end: the ring still holds the last requests.
     while !std::mem::replace(&mut is_over, counted.end_ns.load(Ordering::Relaxed) != u64::MAX) {
         std::thread::sleep(TURN);
         let matched = recorder.turn()?;
@@ -102,7 +102,7 @@ fn watch(mut recorder: Recorder, counted: &Counted) -> Result<BlockUse> {
     let summary = recorder.finish()?;
     let dropped = summary.dropped_requests + summary.dropped_completions;
     let all: u64 = summary.counts.requests.max(1);
-    // Of the probes' time the part of the requests that were counted.
+    // The probes' time in proportion to the requests that were counted.
     let probes_ns = (summary.cost.time_ns as f64 * device.count() as f64 / all as f64) as u64;
     Ok(BlockUse { queued: queued.pack(), device: device.pack(), dropped, probes_ns })
 }
@@ -117,7 +117,7 @@ fn count(matched: &Matched, queued: &mut Tally, device: &mut Tally) {
     }
 }
 
-/// Why there is nothing, for a result.
+/// The reason for missing figures, for a result.
 pub fn why(error: &anyhow::Error) -> String {
     format!("the block layer: {}", output::chain(error))
 }

@@ -1,16 +1,17 @@
-//! On `bench`, once `--target` was given, DiskSpd's grammar wins: its options have one dash, ours two. They are
-//! kept apart before the command line is parsed.
+//! On `bench` after `--target`, DiskSpd's grammar applies: its options have one dash, ours two. The two kinds are separated before the
+//! command line is parsed.
 
 use std::ffi::OsString;
 
-/// Name of the hidden option that carries them.
+/// Name of the hidden option that carries DiskSpd's options.
 const CARRIER: &str = "--diskspd=";
 
-/// Rewrites a command line so that DiskSpd's options behind `bench --target URI` reach us whole. Others are left alone.
+/// Rewrites a command line so that DiskSpd's options after `bench --target URI` pass through clap unchanged. Other command lines stay as
+/// they are.
 pub fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is = |at: usize, text: &str| arguments.get(at).is_some_and(|argument| argument == text);
-    // Global options may stand before the verb; a value that is called "bench" is none.
+    // Global options may precede the verb; the value "bench" of such an option is not the verb.
     let verb = (1..arguments.len()).find(|&at| !starts(&arguments[at], "-") && !is(at - 1, "--output"));
     let Some(verb) = verb.filter(|&at| is(at, "bench")) else { return arguments };
     let mut target_seen = false;
@@ -19,7 +20,7 @@ pub fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     for (at, argument) in arguments.iter().enumerate() {
         let foreign = at > verb && target_seen && !takes_value && is_diskspd(argument);
         takes_value = at > verb && !takes_value && starts(argument, "--") && !argument.to_string_lossy().contains('=');
-        // Flags take none; whatever follows one is judged for itself.
+        // Flags take no value, so the word after a flag is judged on its own.
         takes_value &= !["--block-layer", "--destroy-data", "--list", "--quick"].iter().any(|flag| argument == flag);
         target_seen |= at > verb && (starts(argument, "--target") || starts(argument, "--host"));
         if foreign {

@@ -1,4 +1,4 @@
-//! Experiments from the command line: built-in ones, comparisons, conditioning, application-shaped loads.
+//! Experiments of the command line: built-in experiments, comparisons, conditioning, application-shaped loads.
 
 use super::named::{APPLICATIONS, Named};
 use super::options::BenchOptions;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// All names, with what each shows.
+/// All names with a description.
 pub fn list() -> Vec<(String, &'static str)> {
     let experiments = Experiment::ALL.iter().map(|(experiment, what)| (experiment.name().to_owned(), *what));
     let applications = APPLICATIONS.iter().map(|&(name, _, what)| (name, what));
@@ -28,16 +28,16 @@ pub fn list() -> Vec<(String, &'static str)> {
     experiments.chain(others).collect()
 }
 
-/// Runs what was named on an opened target.
+/// Runs an experiment on an opened target.
 ///
 /// # Errors
-/// What could not be done.
+/// Errors of the experiment.
 pub fn experiment(session: &mut Session, named: Experiment, base: Job, options: &BenchOptions) -> Result<Report> {
     session.check_base(&base)?;
     let may_write = session.may_write();
     let how = experiment_options(base, options, may_write.is_ok())?;
     let result = named.run(session, &how);
-    // Why it may not be written to says more than that writes are needed.
+    // The reason why writing is not allowed is more useful than that writes are needed.
     match (result, may_write) {
         (Err(experiment::ExperimentError::NeedsWrites { what, .. }), Err(why)) => {
             Err(why.context(format!("{what} writes to the target")))
@@ -46,10 +46,10 @@ pub fn experiment(session: &mut Session, named: Experiment, base: Job, options: 
     }
 }
 
-/// Brings the target into a state.
+/// Conditions the target.
 ///
 /// # Errors
-/// What could not be done.
+/// Errors of the conditioning.
 pub fn condition(session: &mut Session, text: &str, base: Job, options: &BenchOptions) -> Result<Report> {
     let conditioning: Conditioning = text.parse()?;
     session.may_write()?;
@@ -75,10 +75,10 @@ fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> 
     })
 }
 
-/// Compares two targets, or two settings on one, with the jobs of `plan`.
+/// Compares two targets, or two settings on one target, with the jobs of `plan`.
 ///
 /// # Errors
-/// What could not be done.
+/// Errors of the comparison.
 pub fn compare(
     session: &mut Session,
     other: Other<'_>,
@@ -108,7 +108,7 @@ pub enum Other<'a> {
 /// Runs an application-shaped load in a directory.
 ///
 /// # Errors
-/// What the file system could not do.
+/// Errors of the file system.
 pub fn application(named: Named, directory: &str, options: &BenchOptions) -> Result<Report> {
     if !Path::new(directory).is_dir() {
         bail!("--target {directory}: this load works on a file system; name an existing directory");
@@ -135,7 +135,7 @@ pub fn application(named: Named, directory: &str, options: &BenchOptions) -> Res
     })
 }
 
-/// A report for people.
+/// Formats a report as text.
 pub fn report_table(report: &Report) -> String {
     let mut lines = vec![format!("{}: {}", report.name, report.what)];
     if report.partial {
@@ -158,7 +158,7 @@ pub fn report_table(report: &Report) -> String {
 /// Shows a report.
 ///
 /// # Errors
-/// Where it cannot be written; a finding where I/Os failed.
+/// The output cannot be written; a finding where I/Os failed.
 pub fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
     match format {
         Format::Json => output::json(json!({

@@ -1,4 +1,4 @@
-//! Jobs whose I/Os come from a generator, and the feed that gives them.
+//! Jobs whose I/Os come from a generator, and the feed that supplies the I/Os.
 
 use super::hint_book::{HintBook, HintWriter};
 use super::trace::TraceReader;
@@ -8,10 +8,10 @@ use forebay_bench::replay::{Counts, Feed, Fit, Requests, Selection};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longest I/O that transfers data, in bytes; what kernels send to a drive at once, about.
+/// Maximum size of an I/O with data, in bytes; about the size that kernels send to a drive at once.
 pub const PIECE_BYTES: u32 = 1 << 20;
 
-/// The generators as jobs, with what each shows in a line.
+/// The generators as jobs, with a line of description.
 pub const PRESETS: [(&str, &str); 4] = [
     ("rocksdb", "a job: db_bench on XFS in the proportions of the published run, a log, merges and discards"),
     ("mongodb", "a job: WiredTiger's journal, flushed with every commit, and its checkpoints"),
@@ -27,7 +27,7 @@ pub fn preset(word: &Path) -> Option<String> {
     Some(if word.contains(':') { word.to_owned() } else { format!("{word}:") })
 }
 
-/// Kinds and sizes as they occur.
+/// Sets the job's kinds and sizes to those that the generator produces.
 pub fn set(job: &mut Job, counts: &Counts) {
     let longest = SizeMix::fixed(counts.longest_bytes.max(512));
     let percent = |ios: u64| ((ios as f64 * 100.0 / counts.all_ios() as f64).round() as u32).max(1);
@@ -36,8 +36,8 @@ pub fn set(job: &mut Job, counts: &Counts) {
     job.sizes = Sizes { read: longest.clone(), write: longest.clone(), trim: longest };
 }
 
-/// The feed of a job whose I/Os a generator gives; none for other jobs. `shape` is the target's size and block; `book` is that
-/// of a pool, into which as much evidence goes as the job says.
+/// The feed of a job with a generator; none for other jobs. `shape` returns size and block of the target. `book` is the hint book of a
+/// pool, which receives as much evidence as the job sets.
 ///
 /// # Errors
 /// The system gives no more threads.
@@ -48,14 +48,14 @@ pub fn feed(job: &Job, shape: impl Fn() -> Result<(u64, u32)>, book: Option<&Arc
     Ok(Some(Feed::new(Requests::new(reader, selection(job), fit(shape()?)))?))
 }
 
-/// How requests are made to fit the target, given by its size and block.
+/// How requests are fitted to a target with this size and block.
 pub(super) fn fit((target_bytes, block_bytes): (u64, u32)) -> Fit {
     Fit { target_bytes, block_bytes, piece_bytes: PIECE_BYTES, wrap: false }
 }
 
-/// The requests that a job takes of its generator.
+/// The requests that a job takes from its generator.
 pub(super) fn selection(job: &Job) -> Selection {
     let scale = if let Arrival::Recorded { speed } = job.arrival { speed } else { 1.0 };
-    // A request is one I/O at least.
+    // Every request becomes at least one I/O.
     Selection { limit: job.end.after_ios.unwrap_or(u64::MAX), scale, ..Selection::default() }
 }

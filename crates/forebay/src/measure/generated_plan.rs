@@ -1,4 +1,4 @@
-//! Plans whose jobs are generators, fitted to the target before anything runs.
+//! Plans with generator jobs, fitted to the target before anything runs.
 
 use super::generated::{fit, selection, set};
 use super::session::Session;
@@ -9,11 +9,11 @@ use forebay_bench::job::model::{Evidence, Pattern, Plan};
 use forebay_bench::replay::{Counts, survey};
 use forebay_trace::generate;
 
-/// Reads beforehand what the generators of a plan will give, and fits them to the target: the names of their patterns
-/// become whole, kinds and sizes of the jobs are those that occur. A note for each.
+/// Counts in advance what the generators of a plan will produce, and fits them to the target: completes the names of their patterns, and
+/// sets the jobs' kinds and sizes to those that occur. Returns a note for each.
 ///
 /// # Errors
-/// A generator that is not understood, or more than the target holds.
+/// A generator is not understood, or does not fit on the target.
 pub fn prepare(session: &Session, plan: &mut Plan) -> Result<()> {
     for job in plan.groups.iter_mut().flatten() {
         let Pattern::Generated { name } = &job.pattern else {
@@ -57,7 +57,7 @@ pub fn prepare(session: &Session, plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-/// Whether the name has the least scale that there is, so that leaving it out would not help.
+/// Whether the name has the smallest scale that exists, so that leaving the scale out would not help.
 fn is_least(name: &str) -> bool {
     generate::fitted(name.split_once('?').map_or(name, |(name, _)| name), 0, 1)
         .is_some_and(|least| least.is_ok_and(|least| scale_of(&least) == scale_of(name)))

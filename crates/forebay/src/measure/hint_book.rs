@@ -1,5 +1,5 @@
-//! What a trace knows of its requests beside their places, on its way to a pool of this process. A measured I/O has room for
-//! a number ([`forebay_block::Io::hint`]); the book says what the numbers mean.
+//! Carries a trace's knowledge of its requests to a pool in this process. A measured I/O has room for a number only
+//! ([`forebay_block::Io::hint`]); the book maps the numbers to hints.
 
 use forebay_bench::job::model::Evidence;
 use forebay_block::Io;
@@ -9,14 +9,14 @@ use forebay_volume::{HintPart, HintParts};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most entries, of some 250 bytes each; what would be one more stays unknown to the pool. As many as there are names
-/// of files of one trace at most.
+/// Maximum number of entries, of some 250 bytes each; the pool gets no hints beyond that. It equals the maximum number of file names in a
+/// trace.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// Marks that tell requests apart here.
+/// Marks that distinguish requests here.
 const MARKS: u16 = Flags::META.0 | Flags::SWAP.0 | Flags::DIRECT.0;
 
-/// What numbers mean: number 1 is the first entry. One for a target, shared by its queues and by who reads traces for it.
+/// Hints by number, where number 1 is the first entry. Each target has one book, shared by its queues and by the readers of its traces.
 #[derive(Debug, Default)]
 pub struct HintBook {
     entries: Mutex<Vec<HostHints>>,
@@ -24,11 +24,11 @@ pub struct HintBook {
 
 impl HintBook {
     fn entries(&self) -> MutexGuard<'_, Vec<HostHints>> {
-        // Entries are pushed whole.
+        // A panic of another thread leaves the entries intact: each is pushed whole.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hints of an I/O for the pool; `None` where nothing is known.
+    /// The hints of an I/O for the pool; `None` where there are none.
     pub(super) fn parts(&self, io: &Io) -> Option<Box<HintParts>> {
         let at = io.hint.checked_sub(1)?;
         let hints = self.entries().get(at as usize)?.clone();
@@ -36,7 +36,7 @@ impl HintBook {
         Some(Box::new(HintParts::from_iter([HintPart { blocks, hints }])))
     }
 
-    /// Forgets all of it, where nothing that refers to it is in flight: the next run begins anew.
+    /// Clears the book, while no I/O that refers to it is in flight, for the next run.
     pub(super) fn clear(&self) {
         self.entries().clear();
     }
@@ -51,7 +51,7 @@ impl HintBook {
     }
 }
 
-/// What tells entries apart; names by the numbers that their trace gives them.
+/// Key of an entry; names are the numbers that the trace gives them.
 #[derive(PartialEq, Eq, Hash)]
 struct Known {
     path: u32,
@@ -63,7 +63,7 @@ struct Known {
     lifetime: Lifetime,
 }
 
-/// Writes what one trace knows into a book.
+/// Writes the hints of one trace into a book.
 pub struct HintWriter {
     book: Arc<HintBook>,
     evidence: Evidence,
@@ -71,12 +71,12 @@ pub struct HintWriter {
 }
 
 impl HintWriter {
-    /// For a trace of whose knowledge so much is evidence; `None` where that is nothing.
+    /// A writer for a trace with this level of evidence; `None` where the level is none.
     pub fn new(evidence: Evidence, book: &Arc<HintBook>) -> Option<Self> {
         (evidence != Evidence::None).then(|| Self { book: book.clone(), evidence, numbers: HashMap::new() })
     }
 
-    /// The number of what is known of a request; 0 where there is no evidence. Hosts tell of writes alone.
+    /// The number of a request's hints; 0 where there are none. Only writes have hints, as on real hosts.
     pub(super) fn number(&mut self, request: &Request, names: &Names, knows: Knows) -> u32 {
         if request.op != Op::Write {
             return 0;

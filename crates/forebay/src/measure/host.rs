@@ -1,14 +1,14 @@
-//! What a job cost its host beside processor time, for people.
+//! Host cost of a job besides processor time, as text.
 
 use crate::output::time;
 use forebay_bench::output::host::rest_mean_ns;
 use forebay_bench::run::{BlockUse, JobResult, Latencies, MachineUse};
 
-/// Sources of interrupts that are shown, and the least share of an idle state.
+/// Maximum number of interrupt sources shown, and the least share of an idle state that is shown.
 const SOURCES_SHOWN: usize = 4;
 const SHARE_SHOWN: f64 = 0.001;
 
-/// Context switches and migrations of the threads; of the machine interrupts and idle states.
+/// Context switches and migrations of the threads, interrupts and idle states of the machine.
 pub fn lines(result: &JobResult) -> Vec<String> {
     let ios = result.rated_ios().max(1) as f64;
     let mut lines = Vec::new();
@@ -52,7 +52,7 @@ fn of_machine(machine: &MachineUse, ios: f64) -> String {
     format!("  whole machine meanwhile: {}", parts.join("; "))
 }
 
-/// The way of requests through the block layer, to the device and back.
+/// Time of requests in the block layer and at the device.
 fn of_block(result: &JobResult, block: &BlockUse) -> Option<String> {
     let (queued, device) = block.latencies()?;
     let requests = device.count();

@@ -1,4 +1,4 @@
-//! A modelled drive below one host after the other.
+//! A modelled drive under one host profile after the other.
 
 use super::interval::interval_of;
 use super::live::Live;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A drive of its own for each host, in virtual time.
+/// A separate drive for each host, in virtual time.
 pub struct ModelledHosts {
     uri: ModelUri,
     drives: BTreeMap<String, VirtualTarget>,
@@ -21,10 +21,10 @@ pub struct ModelledHosts {
 }
 
 impl ModelledHosts {
-    /// For a target `model:`; none where it is another.
+    /// For a `model:` target; none for other targets.
     ///
     /// # Errors
-    /// Where the system does not let us watch for Ctrl-C.
+    /// The handler for Ctrl-C cannot be installed.
     pub fn new(target: &str) -> Result<Option<Self>> {
         let Ok(Target::Model(uri)) = target.parse() else { return Ok(None) };
         let stop = Arc::new(AtomicBool::new(false));
@@ -32,20 +32,20 @@ impl ModelledHosts {
         Ok(Some(Self { uri, drives: BTreeMap::new(), stop, live: Live::new() }))
     }
 
-    /// The drive as the user named it.
+    /// The drive's URI as the user wrote it.
     pub fn uri(&self) -> &ModelUri {
         &self.uri
     }
 
-    /// Whether the user has ended it.
+    /// Whether the user has interrupted the run.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs a job below a host.
+    /// Runs a job under a host.
     ///
     /// # Errors
-    /// No such drive or host, and what cannot be run.
+    /// The drive or host does not exist, or the job cannot run.
     pub fn run(&mut self, host: &str, job: &Job, step: &str) -> Result<JobResult> {
         self.live.step(step);
         let interval_ns = interval_of(job.end.after_ns);
