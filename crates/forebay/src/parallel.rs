@@ -1,15 +1,15 @@
-//! Cells of a table, several at a time.
+//! Computes the cells of a table in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Processors that there are for this process.
+/// Number of processors available to this process.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What `work` makes of each cell, in their order; on as many threads as there are processors, at most 8.
+/// Applies `work` to each cell and returns the results in order; on as many threads as processors, at most 8.
 pub fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
     let threads = processors().min(8);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));

@@ -1,15 +1,15 @@
-//! How long the intervals of a run are where no length is asked for.
+//! Default length of a run's intervals.
 
-/// Intervals of a run: clustering of stalls is seen between intervals, not within.
+/// Default number of intervals of a run: stalls that cluster show between intervals, not within one.
 const INTERVALS: u64 = 40;
-/// Their length in nanoseconds, at least and at most.
+/// Minimum and maximum default length in nanoseconds.
 const LENGTH_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 
-/// Most intervals of a run, each of which is kept and printed; beyond, they are longer, in whole seconds.
+/// Maximum number of intervals of a run, because each is kept and printed; a run that needs more gets longer ones, in whole seconds.
 const INTERVALS_MAX: u64 = 20_000;
 
-/// Length of an interval for a run of so long; a second where that is not known. In whole milliseconds, for the rates of
-/// short times.
+/// Interval length for a run of this length, in whole milliseconds so that rates of short runs are exact; a second where the length is
+/// unknown.
 #[must_use]
 pub fn interval_of(runtime_ns: Option<u64>) -> u64 {
     let wanted_ns = runtime_ns.map_or(LENGTH_NS.1, |runtime_ns| runtime_ns / INTERVALS);
@@ -18,17 +18,16 @@ pub fn interval_of(runtime_ns: Option<u64>) -> u64 {
     wanted_ns.clamp(LENGTH_NS.0, most_ns) / 1_000_000 * 1_000_000
 }
 
-/// The same of a run that ends by itself after so long: a second, or more where it would have too many of them.
+/// Interval length for a trace that lasts this long: a second, or more where there would be too many intervals.
 #[must_use]
 pub fn interval_of_trace(lasts_ns: u64) -> u64 {
     interval_of(Some(lasts_ns.max(INTERVALS * LENGTH_NS.1)))
 }
 
-/// The same where windows are cut into parts: an interval that goes into each part a whole number of times, the longest of
-/// those up to `longest_ns`.
+/// Interval length for windows that are cut into parts: the longest length up to `longest_ns` that divides each part.
 #[must_use]
 pub fn interval_within(longest_ns: u64, parts_ns: impl Iterator<Item = u64>) -> u64 {
-    /// Numbers of intervals that are tried.
+    /// Maximum number of divisions that are tried.
     const TRIED: usize = 100_000;
     let common_ns = parts_ns.fold(0, greatest_common_divisor);
     if common_ns == 0 {
@@ -62,7 +61,7 @@ mod tests {
             (750, &[1000], 500),
             (1000, &[10_000], 1000),
             (300, &[1000, 1500], 250),
-            // Nothing of 10 ms and more goes into a prime: then it is the part itself.
+            // A prime has no divisor of 10 ms or more: the part itself is the interval.
             (1000, &[10_007], 10_007),
             (10, &[10], 10),
         ] {

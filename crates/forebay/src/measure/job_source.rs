@@ -1,5 +1,4 @@
-//! Where the jobs of a run come from: what the command line says, with the text of the file that it names, so that another host
-//! can make the same jobs of it.
+//! The source of a run's jobs: the options of the command line with the text of the job file, so that another host can build the same jobs.
 
 use super::generated::preset;
 use super::options::BenchOptions;
@@ -11,7 +10,7 @@ use forebay_bench::job::{self, JobText, diskspd, toml_file};
 use forebay_device::{FileDevice, Target};
 use serde::{Deserialize, Serialize};
 
-/// What the command line says of the jobs.
+/// The options of the command line that define jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSource {
@@ -24,10 +23,10 @@ pub struct JobSource {
 }
 
 impl JobSource {
-    /// From the command line. Where the first word is a `named` experiment the jobs are the base of its own.
+    /// From the command line. Where the first word names an experiment (`named`), the jobs are its base.
     ///
     /// # Errors
-    /// A file that cannot be read, or two sources at once.
+    /// The job file cannot be read, or two sources are given.
     pub fn read(options: &BenchOptions, named: bool) -> Result<Self> {
         let file = options.job.as_deref().filter(|_| !named);
         let generator = file.filter(|path| !path.exists()).and_then(preset);
@@ -56,10 +55,10 @@ impl JobSource {
         Ok(source)
     }
 
-    /// The jobs; that of an experiment is the base of its jobs. DiskSpd's `-c` makes those `targets` that are not there.
+    /// Builds the plan; for an experiment it holds the base of its jobs. DiskSpd's `-c` creates the `targets` that do not exist.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// What is wrong with the jobs.
     pub fn plan(&self, named: bool, targets: &[String]) -> Result<Plan> {
         let mut plan = match &self.file {
             Some(text) => text.parse()?,
@@ -70,10 +69,10 @@ impl JobSource {
         Ok(plan)
     }
 
-    /// What the command line says of every job.
+    /// Applies the options that hold for every job.
     ///
     /// # Errors
-    /// A time that is none, or jobs that are out of bounds.
+    /// A time that cannot be parsed, or jobs that are out of range.
     pub fn apply(&self, plan: &mut Plan) -> Result<()> {
         let runtime = self.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
         let warmup = self.warmup.as_deref().map(|text| time_ns("--warmup", text)).transpose()?;
@@ -86,8 +85,7 @@ impl JobSource {
     }
 }
 
-/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless asked
-/// otherwise, experiments do not unless asked to.
+/// Parses DiskSpd's options; `-c` creates the file where there is none. DiskSpd uses the page cache by default, experiments do not.
 fn from_diskspd(options: &[String], named: bool, targets: &[String]) -> Result<Plan> {
     let mut parsed = diskspd::parse(options)?;
     let says_caches = options.iter().any(|option| option.starts_with("-S") || option == "-h");
@@ -106,10 +104,10 @@ fn from_diskspd(options: &[String], named: bool, targets: &[String]) -> Result<P
     Ok(parsed.plan)
 }
 
-/// A job of `KEY=VALUE` settings: the keys of a TOML job file; values need no quotes.
+/// A job from `KEY=VALUE` settings: the keys of a TOML job file, values without quotes.
 ///
 /// # Errors
-/// A setting that is none, or what is wrong with it.
+/// A setting without a value, or what is wrong with the settings.
 pub fn from_settings(settings: &[String]) -> Result<Plan> {
     let mut text = String::from("[[job]]\n");
     for setting in settings {
@@ -123,17 +121,17 @@ pub fn from_settings(settings: &[String]) -> Result<Plan> {
         let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
         text.push_str(&format!("{} = {value}\n", key.trim()));
     }
-    // The text has lines of its own, which the user has never seen.
+    // The line numbers refer to the generated text, which the user has never seen.
     toml_file::parse(&text, SETTINGS).map_err(|error| match without_line(&error.to_string()) {
         Some(text) => anyhow::anyhow!(text),
         None => error.into(),
     })
 }
 
-/// What errors call the settings of `--set`.
+/// Name of the `--set` settings in errors.
 const SETTINGS: &str = "--set";
 
-/// An error about `--set` without the line and column that it names.
+/// An error about `--set` without its line and column.
 fn without_line(text: &str) -> Option<String> {
     let rest = text.strip_prefix(SETTINGS)?.strip_prefix(':')?;
     let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ':');

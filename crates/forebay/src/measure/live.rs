@@ -1,4 +1,4 @@
-//! What is shown while a measurement runs: a living line on a terminal, nothing elsewhere.
+//! Progress of a measurement: a live line on a terminal, nothing elsewhere.
 
 use crate::output::{size, time};
 use forebay_bench::run::{IntervalRow, Progress, per_second};
@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// The living line.
+/// The live line.
 pub struct Live {
     bar: Option<ProgressBar>,
 }
 
 impl Live {
-    /// On a terminal only.
+    /// Active only on a terminal.
     pub fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -26,21 +26,21 @@ impl Live {
         Self { bar }
     }
 
-    /// What is being done.
+    /// Shows the current step.
     pub fn step(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
         }
     }
 
-    /// Takes it away for good: results follow, and may stand on the same terminal.
+    /// Removes the line for good, because results follow and may go to the same terminal.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Where a run is.
+    /// Shows the progress of a run.
     pub fn show(&self, prefix: &str, progress: &Progress) {
         let Some(bar) = &self.bar else { return };
         bar.set_message(format!("{prefix}{}", line(progress)));
@@ -53,7 +53,7 @@ impl Drop for Live {
     }
 }
 
-/// Where a run is: of each job what its newest interval found, as rates, since nobody knows how long an interval is.
+/// Progress of a run: the newest interval of each job, as rates, because the reader does not see the length of the interval.
 fn line(progress: &Progress) -> String {
     let of_job = |(name, row, failures): &(String, Option<IntervalRow>, u64)| {
         let Some(row) = row else { return format!("{name}: warming up") };
@@ -71,7 +71,7 @@ fn line(progress: &Progress) -> String {
 mod tests {
     use super::*;
 
-    /// The I/Os of one interval, of a length that nobody sees, stood there as if they were all.
+    /// The line showed the I/O count of one interval as if it were the total.
     #[test]
     fn regression_the_living_line_shows_rates() {
         let latency_ns = [0, 20_000, 30_000, 0, 40_000];

@@ -1,4 +1,4 @@
-//! What the machine does while a job is measured: interrupts, those of the target's queues among them, and idle states.
+//! Activity of the machine while a job is measured: interrupts, including those of the target's queues, and idle states.
 
 use super::block_layer::{self, BlockWatch};
 use forebay_bench::run::{IdleUse, Interrupts, MachineUse, MachineWatch};
@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Sources of interrupts that a result names; the rest is one.
+/// Maximum number of interrupt sources in a result; the rest is summed up as one.
 const SOURCES_MAX: usize = 12;
 
-/// How much is looked at of the requests at the block layer.
+/// Whether the requests in the block layer are measured.
 #[derive(Clone, Debug)]
 pub enum BlockLayer {
-    /// Nothing: nobody asked.
+    /// Not requested.
     Unasked,
     /// The target's requests, by probes.
     Of(String),
-    /// It was asked for, and cannot be, for this reason.
+    /// Requested but not possible, for this reason.
     Not(&'static str),
 }
 
-/// Watches the machine for a measurement of `targets`.
+/// Starts watching the machine for a measurement of `targets`.
 pub fn watch(targets: &[&str], block_layer: BlockLayer) -> MachineWatch {
     let own: Vec<String> = targets.iter().filter_map(|target| own_name_of(target)).collect();
     MachineWatch::new(move || {
@@ -54,24 +54,24 @@ pub fn watch(targets: &[&str], block_layer: BlockLayer) -> MachineWatch {
     })
 }
 
-/// A tree remembers what it has read: each look has its own.
+/// Reads the present counters, through a new tree because a tree caches its files.
 fn read() -> Result<Activity, String> {
     Ok(Activity::read(&Tree::open(Path::new("/")).map_err(|error| error.to_string())?))
 }
 
-/// How names of the target's interrupts begin; none where that is not known.
+/// Prefix of the names of the target's interrupts; none where unknown.
 fn own_name_of(target: &str) -> Option<String> {
     let drive = block_layer::device(target).ok()?.disk.name;
     own_name(&drive, &driver_path(&drive))
 }
 
-/// Where the kernel has the device of a drive.
+/// The kernel's path of a drive's device.
 fn driver_path(drive: &str) -> String {
     let path = std::fs::canonicalize(format!("/sys/class/block/{drive}/device"));
     path.map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned())
 }
 
-/// `nvme0q1`, ... of nvme0n1 are its queues', `virtio1-req.0`, ... those of a drive on virtio1.
+/// Prefix of the interrupts of a drive: `nvme0q1` and so on are queues of nvme0n1, `virtio1-req.0` belongs to a drive on virtio1.
 fn own_name(drive: &str, driver_path: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if let Some(rest) = drive.strip_prefix("nvme") {
@@ -98,7 +98,7 @@ fn change(before: &Activity, after: &Activity, elapsed_us: f64, own: &[String]) 
                 let before = before.get(state).copied().unwrap_or_default();
                 let all_us = elapsed_us * after.cpus.max(1) as f64;
                 let share = after.time_us.saturating_sub(before.time_us) as f64 / all_us.max(1.0);
-                // The kernel counts a stay when it is over: one that began before may be longer than the run.
+                // The kernel counts a stay in an idle state at its end, so a stay that began before the run can exceed the run.
                 let entered = after.entered.saturating_sub(before.entered);
                 IdleUse { state: state.clone(), share: share.min(1.0), entered }
             };
@@ -119,7 +119,7 @@ fn came(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>, own: &[St
         Interrupts { source: source.clone(), count, is_targets: is_own(source) }
     };
     let mut all: Vec<Interrupts> = after.iter().map(of).filter(|source| source.count > 0).collect();
-    // The target's before others of as many.
+    // Among equal counts, the target's sources come first.
     all.sort_by_key(|source| (std::cmp::Reverse(source.count), !source.is_targets));
     let mut others = 0;
     let mut kept = 0;

@@ -1,4 +1,4 @@
-//! Measurement from the command line: targets by name, what may be written to, and results for people.
+//! Measurement from the command line: targets by name, protection of data, and results as text.
 
 mod abreast;
 mod beforehand;
@@ -52,10 +52,10 @@ pub use telemetry::records_to_parquet;
 pub use trace::TraceReader;
 pub use wear::Wear;
 
-/// A time from the command line, in nanoseconds.
+/// Parses a time of the command line into nanoseconds.
 ///
 /// # Errors
-/// What is wrong with it, and the option's name.
+/// What is wrong with the time, with the option's name.
 pub fn time_ns(option: &str, text: &str) -> anyhow::Result<u64> {
     forebay_block::size::parse_time_ns(text).map_err(|what| anyhow::anyhow!("{option} {text:?}: {what}"))
 }

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Longest buffer through which signatures are looked for, in bytes.
+/// Maximum size of the buffer for reading signatures, in bytes.
 const PROBE_BYTES: usize = 128 << 10;
 
-/// What is known of an opened target.
+/// Facts about an opened target.
 struct OpenedFacts {
     name: String,
     size_bytes: u64,
@@ -25,32 +25,31 @@ struct OpenedFacts {
     block_device: bool,
 }
 
-/// A target as the user names it, for the length of a session.
+/// A target by name, for the length of a session.
 pub struct MeasureTarget {
     kind: Kind,
-    /// The file or block device that writes reach.
+    /// The file or block device behind the target.
     path: Option<PathBuf>,
-    /// To open it to write takes it from whoever has it.
+    /// Whether it is a bucket: opening a bucket for writing takes it from its present owner.
     is_bucket: bool,
-    /// It was looked at before it was written to, and held nothing. What the session writes itself may look like
-    /// anything later.
+    /// Set once the target was checked before writing and held nothing. Later the session's own data may look like a signature.
     may_write: AtomicBool,
-    /// The session has written to it or trimmed it: what is there now is the session's own doing.
+    /// Set once the session has written to or trimmed the target: its present contents are the session's own.
     has_written: AtomicBool,
 }
 
 enum Kind {
-    /// One that the device room knows.
+    /// A target that the device crate opens.
     Device(Source),
-    /// A pool in process.
+    /// A pool in this process.
     Pool(PoolTarget),
 }
 
 impl MeasureTarget {
-    /// Understands a name; a pool is opened.
+    /// Parses a name; a pool is opened.
     ///
     /// # Errors
-    /// What is not understood, and what is known.
+    /// The name is not known; the error lists the known forms.
     pub fn new(text: &str) -> Result<Self> {
         let (kind, path, is_bucket) = match text.strip_prefix("pool:") {
             Some(config) => (Kind::Pool(PoolTarget::open(config)?), None, false),
@@ -64,10 +63,10 @@ impl MeasureTarget {
         Ok(Self { kind, path, is_bucket, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
     }
 
-    /// Opens it for a job, which writes only where that destroys nothing or was asked for.
+    /// Opens the target for a job. It can be written only where that destroys nothing or was allowed.
     ///
     /// # Errors
-    /// What could not be opened, or must not be written to.
+    /// The target cannot be opened or must not be written to.
     pub fn open(&self, job: &Job, destroy_data: bool) -> Result<Opened<Box<dyn Queue>>> {
         let destructive = job.mix.is_destructive();
         if destructive {
@@ -79,7 +78,8 @@ impl MeasureTarget {
                 let options = QueueOptions {
                     slots: job.depth,
                     buffer_bytes,
-                    // One that only reads has the table of a bucket as it was: beside a job that writes it would miss what that changes.
+                    // A reader of a bucket would keep its old table and miss the changes of a concurrent writer, so it opens the bucket
+                    // writable too.
                     read_only: !(destructive || self.is_bucket && destroy_data),
                     calls: calls(job.access.calls),
                     buffered: job.access.buffered,
@@ -88,7 +88,7 @@ impl MeasureTarget {
                 };
                 let opened = source.open(&options, job.threads as usize).map_err(named_bucket)?;
                 let OpenedQueues { queues, size_bytes, logical_block_bytes, description, mut notes, .. } = opened;
-                // Holes matter to those who read them, and are no news to those who made them.
+                // A note about holes concerns only jobs that read, and not where the session itself made the holes.
                 let reads = job.mix.kinds().any(|kind| kind == OpKind::Read);
                 let has_written = self.has_written.fetch_or(destructive, Ordering::Relaxed);
                 if !reads || has_written {
@@ -118,7 +118,7 @@ impl MeasureTarget {
         }
     }
 
-    /// Whether jobs fit it: sizes, places, region, and that it can be opened as they want it.
+    /// Checks that the jobs fit the target: sizes, offsets, region, and that the target opens with their settings.
     ///
     /// # Errors
     /// The first job that does not fit, and why.
@@ -126,7 +126,7 @@ impl MeasureTarget {
         let mut known: Vec<((Access, bool), OpenedQueues)> = Vec::new();
         for job in jobs {
             let source = match &self.kind {
-                // Takes anything, for it touches nothing.
+                // A null target accepts any I/O.
                 Kind::Device(source) if source.name().starts_with("null:") => continue,
                 Kind::Device(source) => source,
                 Kind::Pool(pool) => {
@@ -144,12 +144,12 @@ impl MeasureTarget {
                 };
                 let opened = source.open(&options, 1).map_err(named_bucket);
                 let mut opened = opened.with_context(|| format!("job {:?} cannot begin", job.name))?;
-                // What it reported is kept, not the target.
+                // Only the reported facts are kept; the target is closed.
                 opened.queues.clear();
                 known.push((way, opened));
             }
             for (_, facts) in known.iter().filter(|(found, _)| *found == way) {
-                // A file through the page cache takes any size.
+                // A file through the page cache accepts any I/O size.
                 let cached = facts.description.starts_with("file") && !facts.description.contains("direct");
                 let granularity = if cached { 1 } else { facts.logical_block_bytes };
                 check_fit(job, facts.size_bytes, facts.logical_block_bytes, granularity)?;
@@ -158,11 +158,10 @@ impl MeasureTarget {
         Ok(())
     }
 
-    /// Whether a load may write to it.
+    /// Checks whether a load may write to the target.
     ///
     /// # Errors
-    /// Why not: it is read-only; or a block device, a file that is not empty, or something recognised on it, without
-    /// `--destroy-data`.
+    /// The target is read-only; or, without `--destroy-data`, it is a block device, a file that is not empty, or carries a known signature.
     pub fn may_write(&self, destroy_data: bool) -> Result<()> {
         if let Kind::Device(source) = &self.kind
             && is_read_only(Path::new("/sys/dev/block"), Path::new(source.name()))
@@ -195,17 +194,17 @@ impl MeasureTarget {
         Ok(())
     }
 
-    /// Whether I/O goes to a file or a block device in the way that a job says, and not to something in this process or at a server.
+    /// Whether I/O reaches a file or block device with the job's settings, rather than something in this process or on a server.
     pub fn is_of_files(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Whether it is asked that each write is to be durable.
+    /// Whether the target can be asked to make each write durable.
     pub fn takes_dsync(&self) -> bool {
         matches!(self.kind, Kind::Device(_))
     }
 
-    /// Where what a trace knows is written for it, where it is a pool.
+    /// The hint book of a pool; none for other targets.
     pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
         match &self.kind {
             Kind::Device(_) => None,
@@ -213,10 +212,10 @@ impl MeasureTarget {
         }
     }
 
-    /// Its size in bytes.
+    /// Size of the target in bytes.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The target cannot be opened.
     pub fn size_bytes(&self) -> Result<u64> {
         match &self.kind {
             Kind::Device(_) => Ok(self.probe()?.1.size_bytes),
@@ -224,16 +223,16 @@ impl MeasureTarget {
         }
     }
 
-    /// Its size and its logical block, both in bytes.
+    /// Size and logical block size, both in bytes.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The target cannot be opened.
     pub fn shape(&self) -> Result<(u64, u32)> {
         let (_, facts) = self.probe()?;
         Ok((facts.size_bytes, facts.logical_block_bytes.max(1)))
     }
 
-    /// A queue to look at it with.
+    /// Opens a queue for inspecting the target.
     fn probe(&self) -> Result<(Box<dyn Queue>, OpenedFacts)> {
         let options = QueueOptions { buffer_bytes: PROBE_BYTES, read_only: true, ..QueueOptions::default() };
         let (mut queues, facts) = match &self.kind {
@@ -261,10 +260,10 @@ impl MeasureTarget {
         Ok((queue, facts))
     }
 
-    /// Gives it up; a pool is stopped cleanly.
+    /// Closes the target; a pool is stopped cleanly.
     ///
     /// # Errors
-    /// Where that fails.
+    /// A pool cannot be stopped cleanly.
     pub fn close(self) -> Result<()> {
         match self.kind {
             Kind::Device(source) => {
@@ -280,8 +279,7 @@ impl MeasureTarget {
     }
 }
 
-/// Whether a path is a block device that takes no writes (sysfs, `ro`); opening it for writing succeeds all the same, and
-/// each write fails.
+/// Whether a path is a read-only block device (sysfs, `ro`). Opening such a device for writing succeeds, but each write fails.
 fn is_read_only(sysfs: &Path, path: &Path) -> bool {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let Ok(metadata) = path.metadata() else { return false };
@@ -360,7 +358,7 @@ mod tests {
     fn what_the_session_wrote_itself_stands_in_no_ones_way_but_what_was_there_does() {
         let directory = tempfile::TempDir::new().unwrap();
         let path = directory.path().join("x");
-        // The mark of a swap area (mkswap(8)): the last ten bytes of its first page.
+        // The signature of a swap area (mkswap(8)): the last ten bytes of its first page.
         let mut marked = vec![0; 1 << 20];
         marked[4086..4096].copy_from_slice(b"SWAPSPACE2");
         std::fs::write(&path, vec![0; 1 << 20]).unwrap();
@@ -420,7 +418,7 @@ mod tests {
     fn regression_only_a_block_device_can_be_read_only() {
         assert!(!is_read_only(Path::new("/sys/dev/block"), Path::new("/dev/null")));
         assert!(!is_read_only(Path::new("/sys/dev/block"), Path::new("/nonexistent")));
-        // Whatever block devices this machine has: what the system tells of them decides.
+        // The machine's block devices, whatever they are, decide the result.
         let directory = tempfile::TempDir::new().unwrap();
         let devices = std::fs::read_dir("/sys/dev/block").into_iter().flatten().flatten();
         for device in devices.take(4) {

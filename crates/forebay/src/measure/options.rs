@@ -1,4 +1,4 @@
-//! What the command line says of a measurement.
+//! Command-line options of a measurement.
 
 use clap::Args;
 use std::path::PathBuf;

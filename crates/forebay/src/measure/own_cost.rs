@@ -1,4 +1,4 @@
-//! What the tool itself costs: the same load on nothing.
+//! The tool's own cost: the same load on a null target.
 
 use anyhow::Result;
 use forebay_bench::job::model::{Access, Arrival, End, Job, Region};
@@ -9,14 +9,14 @@ use forebay_device::queue::NullQueue;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How long it is measured.
+/// Length of the measurement.
 const MEASURED_NS: u64 = 200_000_000;
-/// Records kept in memory where a run keeps them: the file is the spill thread's work, not the worker's.
+/// Records kept in memory where a run has records: writing the file is the work of the spill thread, not of the worker.
 const RECORDS: usize = 1 << 16;
-/// Size that nothing claims.
+/// Size of the null target; no memory backs it.
 const SIZE_BYTES: u64 = 1 << 40;
 
-/// A job as the tool's own cost depends on it: two that are the same here cost the same.
+/// The part of a job that determines the tool's own cost: jobs with equal parts cost the same.
 pub fn essence(job: &Job) -> Job {
     Job {
         name: String::new(),
@@ -39,11 +39,11 @@ pub fn essence(job: &Job) -> Job {
     }
 }
 
-/// Nanoseconds of processor time per I/O on a target that completes at once, stamps, histograms and all, for a job's own
-/// kinds, sizes, pattern and depth; with a record of each I/O where the run keeps them.
+/// Nanoseconds of processor time per I/O on a target that completes immediately, including time stamps and histograms, with the job's own
+/// kinds, sizes, pattern and depth; with a record of each I/O where the run keeps records.
 ///
 /// # Errors
-/// Where the job cannot be run at all.
+/// The job cannot run.
 pub fn own_cost_ns(job: &Job, target_bytes: u64, is_recorded: bool) -> Result<f64> {
     let job = essence(job);
     let queue = NullQueue::new(job.depth, (job.max_io_bytes() as usize).max(512))?;
@@ -56,7 +56,7 @@ pub fn own_cost_ns(job: &Job, target_bytes: u64, is_recorded: bool) -> Result<f6
     let assignment = Assignment { job, opened: Opened { queues: vec![queue], facts }, recorders, replay: None };
     let stop = Arc::new(AtomicBool::new(false));
     let results = run(vec![assignment], &TscClock::new(), &Settings::default(), &stop, &mut |_| {})?;
-    // Processor time: that others had the core meanwhile is no cost of the tool's.
+    // Processor time, so that time of other processes on the core does not count as the tool's cost.
     let (ios, cpu_ns) =
         results.first().map_or((0, 0), |result| (result.ios(), result.used.cpu_ns.0 + result.used.cpu_ns.1));
     Ok(if ios == 0 { 0.0 } else { cpu_ns as f64 / ios as f64 })

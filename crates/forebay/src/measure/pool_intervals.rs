@@ -1,10 +1,10 @@
-//! What a pool wrote to its capacity tier over time: a row an interval, so that one can see how the share that the fast tier
-//! keeps changes when the load does.
+//! A pool's writes to its capacity tier over time, one row per interval. They show how the share that the fast tier absorbs changes with
+//! the load.
 
 use forebay_volume::Engine;
 use serde_json::{Value, json};
 
-/// Bytes that a pool has counted since the session began.
+/// Byte counters of a pool since the start of the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Written {
     host_written_bytes: u64,
@@ -35,7 +35,7 @@ impl Written {
     }
 }
 
-/// An interval that is over, and what was written in it.
+/// A finished interval and the bytes written in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolInterval {
     end_ns: u64,
@@ -43,7 +43,7 @@ pub struct PoolInterval {
 }
 
 impl PoolInterval {
-    /// For results to be read by programs.
+    /// The JSON of results.
     pub fn json(self) -> Value {
         let Self { end_ns, written } = self;
         json!({
@@ -67,14 +67,14 @@ pub struct PoolIntervals {
 }
 
 impl PoolIntervals {
-    /// Of intervals of this length from now on.
+    /// Starts intervals of this length at `now_ns`.
     pub fn new(interval_ns: u64, now_ns: u64, engine: &Engine) -> Self {
         let interval_ns = interval_ns.max(1);
         let next_ns = now_ns + interval_ns;
         Self { interval_ns, begin_ns: now_ns, next_ns, before: Written::of(engine), rows: Vec::new() }
     }
 
-    /// Time has passed. Where more than an interval has, one row is for all of it.
+    /// Updates the rows for the present time. Where more than one interval has passed, one row covers them all.
     pub fn look(&mut self, now_ns: u64, engine: &Engine) {
         if now_ns < self.next_ns {
             return;
@@ -85,7 +85,7 @@ impl PoolIntervals {
         self.next_ns += (now_ns - self.next_ns) / self.interval_ns * self.interval_ns + self.interval_ns;
     }
 
-    /// Those that are over.
+    /// The finished intervals.
     pub fn rows(&self) -> &[PoolInterval] {
         &self.rows
     }

@@ -1,4 +1,4 @@
-//! A pool in process as a target: its engine driven by the threads that make the load.
+//! A pool in this process as a target: the threads of the load drive its engine.
 
 use super::hint_book::HintBook;
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,24 +13,24 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where several threads share a pool, none keeps it asleep for longer than this, in nanoseconds.
+/// Where several threads share a pool, none sleeps in its engine for longer than this, in nanoseconds.
 const SHARED_SLEEP_NS: u64 = 50_000;
 
-/// How long dropping a queue waits for what it has in flight.
+/// How long dropping a queue waits for its requests in flight.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pool, and what its queues have not taken yet.
+/// A pool, and the completions that its queues have not taken yet.
 struct Shared {
     pool: Pool,
-    /// One for each queue that there is. Numbers are given once, so that what comes late for a queue that is gone
-    /// reaches no other; after four thousand million queues they begin again.
+    /// One inbox for each existing queue. Numbers are not reused (until 2^32 queues were opened), so that a late completion for a dropped
+    /// queue reaches no other queue.
     inboxes: BTreeMap<u32, Inbox>,
     /// Number for the next queue.
     next_number: u32,
     done: Vec<Completion>,
 }
 
-/// What has finished, at most one for each slot.
+/// Ended requests, at most one for each slot.
 type Inbox = Vec<Ended>;
 
 /// A request that has ended.
@@ -42,7 +42,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// A completion, and the number of the queue that it is for.
+    /// Converts a completion; returns it with the number of its queue.
     pub(super) fn of(Completion { token, result }: Completion) -> (u32, Self) {
         let (data, error) = match result {
             Ok(Outcome::Data(buf)) => (Some(buf), None),
@@ -52,7 +52,7 @@ impl Ended {
         ((token >> 32) as u32, Self { slot: token as u32, data, error })
     }
 
-    /// Hands it to the thread that sent it: what was read goes into the slot's buffer.
+    /// Converts to the form for the thread that sent the request: copies read data into the slot's buffer.
     pub(super) fn into_done(self, buffers: &mut [Buf]) -> Done {
         if let Some(data) = self.data {
             let into = &mut buffers[self.slot as usize];
@@ -63,25 +63,25 @@ impl Ended {
     }
 }
 
-/// A pool that was opened for measurement. Closing it is [`PoolTarget::close`].
+/// A pool opened for measurement. [`PoolTarget::close`] closes it.
 #[derive(Clone)]
 pub struct PoolTarget {
     shared: Arc<Mutex<Shared>>,
     disk: DiskId,
     /// Size of the disk in bytes.
     pub size_bytes: u64,
-    /// The pool's and the disk's names.
+    /// Names of the pool and the disk.
     pub description: String,
-    /// What numbers of I/Os mean.
+    /// The hints behind the numbers of I/Os.
     pub hint_book: Arc<HintBook>,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // A thread that panicked has ended the run; what the others know is still reported.
+    // A panic of another thread has already ended the run; the figures of the others are still reported.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a pool could not be stopped cleanly.
+/// The reason why a pool could not be stopped cleanly.
 pub(super) fn unclean(pool: &Pool) -> anyhow::Error {
     let counters = pool.engine.status().counters;
     let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
@@ -89,12 +89,12 @@ pub(super) fn unclean(pool: &Pool) -> anyhow::Error {
     anyhow!("the pool was not stopped cleanly ({reason})")
 }
 
-/// File and disk of `CONFIG` or `CONFIG?disk=NAME`.
+/// Splits `CONFIG` or `CONFIG?disk=NAME` into file and disk.
 pub(super) fn split_name(text: &str) -> (&str, Option<&str>) {
     text.rsplit_once("?disk=").map_or((text, None), |(file, disk)| (file, Some(disk)))
 }
 
-/// The configuration of a name. One with a `?` that is no file has a parameter that is not known.
+/// Loads the configuration. A name with `?` that is not a file has an unknown parameter.
 pub(super) fn load(file: &str) -> Result<Config> {
     if let Some((path, query)) = file.rsplit_once('?')
         && !Path::new(file).exists()
@@ -105,7 +105,7 @@ pub(super) fn load(file: &str) -> Result<Config> {
     config::load(Path::new(file))
 }
 
-/// Id, size in bytes and name of the disk that was asked for, or of the first.
+/// Id, size in bytes and name of the requested disk, or of the first one.
 pub(super) fn choose_disk(engine: &Engine, file: &str, disk: Option<&str>) -> Result<(DiskId, u64, String)> {
     let found = match disk {
         Some(name) => engine.disk_named(name).with_context(|| {
@@ -120,17 +120,17 @@ pub(super) fn choose_disk(engine: &Engine, file: &str, disk: Option<&str>) -> Re
     Ok((found.id, found.size_bytes, found.name.clone()))
 }
 
-/// A pool and its disk in words, for results.
+/// Description of a pool and its disk, for results.
 pub(super) fn describe(config: &Config, disk: &str) -> String {
     let limit = crate::output::size(Budget::of(config.memory.limit.0).engine_bytes);
     format!("pool {:?} in process, disk {disk:?}, engine memory {limit}", config.pool.name)
 }
 
-/// An I/O as the engine takes it, with what the book knows of it; `queue` and slot come back in its completion.
+/// Converts an I/O for the engine, with its hints from the book. `queue` and the slot come back in the completion.
 pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf, book: &HintBook) -> Request {
     let op = match io.kind {
         OpKind::Read => volume::Op::Read,
-        // The engine owns what it writes; a pool's clients copy once into such a buffer as well.
+        // The engine takes ownership of write data; for a pool's clients, too, the data is copied once into such a buffer.
         OpKind::Write | OpKind::WriteFua => volume::Op::Write(Buf::copy_of(&buffer[..io.len_bytes as usize])),
         OpKind::Trim => volume::Op::Discard,
         OpKind::Flush | OpKind::Fsync => volume::Op::Flush,
@@ -143,7 +143,7 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf, book: &Hi
 }
 
 impl PoolTarget {
-    /// Opens `CONFIG` or `CONFIG?disk=NAME`; the first disk by default. A pool of memory targets is formatted.
+    /// Opens `CONFIG` or `CONFIG?disk=NAME`; the first disk by default. A pool of memory targets is formatted first.
     ///
     /// # Errors
     /// What could not be opened, and why.
@@ -166,10 +166,10 @@ impl PoolTarget {
         Ok(Self { shared: Arc::new(Mutex::new(shared)), disk: id, size_bytes, description, hint_book: Arc::default() })
     }
 
-    /// A queue on its disk.
+    /// Opens a queue on its disk.
     pub fn queue(&self, slots: u32, buffer_bytes: usize) -> PoolQueue {
         let mut shared = lock(&self.shared);
-        // Bounded: memory ends long before the numbers.
+        // Ends: memory is exhausted long before the numbers are.
         while shared.inboxes.contains_key(&shared.next_number) {
             shared.next_number = shared.next_number.wrapping_add(1);
         }
@@ -191,7 +191,7 @@ impl PoolTarget {
     /// Stops the pool cleanly.
     ///
     /// # Errors
-    /// Where its last checkpoint failed.
+    /// The last checkpoint failed.
     pub fn close(self) -> Result<()> {
         let mut shared = lock(&self.shared);
         if shared.pool.close() {
@@ -210,18 +210,18 @@ pub struct PoolQueue {
     buffer_bytes: usize,
     hint_book: Arc<HintBook>,
     in_flight: u32,
-    /// No other queue shares the pool.
+    /// Whether no other queue shares the pool.
     pub alone: bool,
 }
 
 impl Shared {
-    /// Moves the pool along and deals out what has finished.
+    /// Runs a step of the pool and distributes the completions.
     fn turn(&mut self) {
         self.pool.tick(now_ns());
         let mut done = std::mem::take(&mut self.done);
         self.pool.poll(&mut done);
         for (number, ended) in done.drain(..).map(Ended::of) {
-            // What its queue did not stay for is dropped here.
+            // Completions for a queue that was dropped are discarded here.
             if let Some(inbox) = self.inboxes.get_mut(&number) {
                 inbox.push(ended);
             }
@@ -282,7 +282,7 @@ impl Queue for PoolQueue {
 }
 
 impl Drop for PoolQueue {
-    /// Stays for what is in flight, so that it does not meet the I/O of queues to come.
+    /// Waits for the requests in flight, so that they do not overlap the I/O of later queues.
     fn drop(&mut self) {
         let started = Instant::now();
         let mut forgotten = Vec::new();
@@ -295,10 +295,10 @@ impl Drop for PoolQueue {
     }
 }
 
-/// Several threads on one pool take turns: their number says so in results.
+/// Opens queues for several threads, which drive the pool alternately; results show their number.
 ///
 /// # Errors
-/// A count or a depth out of range.
+/// A count or a depth is out of range.
 pub fn queues(target: &PoolTarget, count: u32, slots: u32, buffer_bytes: usize) -> Result<Vec<Box<dyn Queue>>> {
     if count == 0 || count as usize > QUEUES_MAX {
         bail!("{count} threads: a pool takes 1 to {QUEUES_MAX}");

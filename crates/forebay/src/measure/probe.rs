@@ -1,8 +1,8 @@
-//! A queue as a device that can be read, so that signatures are looked for in the same way on every target.
+//! A queue as a readable device, so that signatures are searched in the same way on every target.
 
 use forebay_block::{Completion, Device, Geometry, Io, IoError, IoErrorKind, Op, OpKind, Queue, Request};
 
-/// Longest that one read may take, in nanoseconds, before the target counts as gone.
+/// Time limit of one read in nanoseconds, after which the target counts as gone.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// Reads through slot 0 of a queue.

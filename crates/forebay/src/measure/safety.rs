@@ -1,4 +1,4 @@
-//! Nothing is destroyed by accident: what may be written to, and what must be asked for.
+//! Protection from accidental destruction: which targets may be written to, and which need permission.
 
 use super::probe::QueueReader;
 use anyhow::{Context, Result, bail};
@@ -6,22 +6,21 @@ use forebay_block::Queue;
 use forebay_daemon::contents;
 use std::path::Path;
 
-/// What kind of target it is, as far as that decides what may be written to it.
+/// Kind of a target with respect to write permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
-    /// Always somebody's.
+    /// Never writable without permission.
     BlockDevice,
-    /// Somebody's as soon as anything is in it.
+    /// Writable without permission only while it is empty.
     File(&'a Path),
-    /// An export, memory, a pool: refused where something is recognised on it.
+    /// An export, memory, or a pool: writable unless it carries a known signature.
     Other,
 }
 
-/// Refuses a target on which the load would destroy something that nobody gave up. `queue` reads it.
+/// Refuses a target on which the load would destroy data without the user's permission. `queue` reads the target.
 ///
 /// # Errors
-/// A block device without `--destroy-data`, a file that is not empty, or a target that carries a signature; what was found, by
-/// name.
+/// A block device without `--destroy-data`, a file that is not empty, or a target with a known signature, which the error names.
 pub fn permit_writes(
     name: &str,
     queue: Box<dyn Queue>,

@@ -1,6 +1,6 @@
-//! Files that only measurements have written to since they were empty or given up: these may be written to again without
-//! asking. Each session that ends leaves a mark on its file, an extended attribute with the time of the last change; whoever
-//! changes the file later makes the mark void.
+//! Files that only measurements have written to since they were empty or released: later sessions may write to them without permission. At
+//! its end a session marks the file with an extended attribute that holds the time of the last change; any later change of the file
+//! invalidates the mark.
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use std::os::unix::fs::MetadataExt;
@@ -15,15 +15,15 @@ fn mark_of(path: &Path) -> Option<String> {
     Some(format!("{}.{:09} {}", metadata.mtime(), metadata.mtime_nsec(), metadata.len()))
 }
 
-/// Leaves the mark, where the file system keeps such attributes; elsewhere the next session asks again.
+/// Sets the mark, where the file system supports such attributes; elsewhere the next session needs permission again.
 pub fn leave_mark(path: &Path) {
     if let Some(mark) = mark_of(path) {
-        // A session is over by now, and its results do not depend on this.
+        // The session is over, and its results do not depend on the mark.
         let _ = setxattr(path, ATTRIBUTE, mark.as_bytes(), XattrFlags::empty());
     }
 }
 
-/// Whether nobody has changed the file since a session left its mark.
+/// Whether the file is unchanged since a session marked it.
 pub fn is_marked(path: &Path) -> bool {
     let mut value = [0u8; MARK_MAX_BYTES];
     let found = getxattr(path, ATTRIBUTE, &mut value[..]);
@@ -42,7 +42,7 @@ mod tests {
         std::fs::write(&path, b"1").unwrap();
         assert!(!is_marked(&path));
         leave_mark(&path);
-        // Where the file system keeps no attributes there is nothing to hold.
+        // Without support for attributes there is nothing to check.
         if is_marked(&path) {
             std::thread::sleep(std::time::Duration::from_millis(20));
             std::fs::write(&path, b"2").unwrap();

@@ -1,4 +1,4 @@
-//! Running plans on a target, one after the other, until all are done or the user ends it.
+//! Runs plans on a target one after the other, until all are done or the user interrupts.
 
 use super::generated;
 use super::hint_book::HintBook;
@@ -32,21 +32,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Memory for records that wait to be written, in bytes.
+/// Memory limit of records that wait to be written, in bytes.
 const SPILL_BUDGET_BYTES: u64 = 256 << 20;
-/// How long the end of a run waits for the last records to be written.
+/// How long the end of a run waits until the last records are written.
 const SPILL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a session measures.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Data may be lost.
+    /// Whether data on the target may be lost.
     pub destroy_data: bool,
-    /// Length of an interval in nanoseconds; where none is given it follows from the length of each run.
+    /// Interval length in nanoseconds; `None` derives it from the length of each run.
     pub interval_ns: Option<u64>,
-    /// A record of every I/O goes to this file.
+    /// File for a record of every I/O.
     pub records: Option<PathBuf>,
-    /// Probes in the kernel look at requests of the block layer.
+    /// Whether kernel probes measure the requests in the block layer.
     pub block_layer: bool,
 }
 
@@ -60,9 +60,9 @@ pub struct Session {
     measured: Arc<OnceLock<Instant>>,
     live: Live,
     maps: Maps,
-    /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
+    /// Size of a null target. Its queues are called without dynamic dispatch, so that only the tool itself is measured.
     null_bytes: Option<u64>,
-    /// Of the run that goes on.
+    /// Watch of the current run.
     watch: Watch,
 }
 
@@ -70,28 +70,28 @@ pub struct Session {
 enum Measured {
     /// In real time.
     Real(Box<MeasureTarget>),
-    /// In a time of its own.
+    /// In virtual time.
     Virtual(VirtualTarget),
 }
 
-/// Lengths that intervals must go into.
+/// Lengths that an interval must divide.
 fn parts_ns(job: &Job) -> impl Iterator<Item = u64> + use<> {
     job.steady.map(|steady| steady.every_ns).into_iter()
 }
 
-/// Length of an interval of jobs that run at once, in nanoseconds, where the user does not say.
+/// Interval length of concurrent jobs in nanoseconds, where the user gives none.
 pub fn interval_of_jobs(jobs: &[Job]) -> u64 {
-    // The shortest of jobs that run together must have enough of them.
+    // The shortest of concurrent jobs must have enough intervals.
     let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
     interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns))
 }
 
-/// With the name by which results tell targets apart.
+/// Adds the name that distinguishes targets in results.
 fn named<Q>(opened: Opened<Q>, name: &str) -> Opened<Q> {
     Opened { facts: TargetFacts { name: Some(name.to_owned()), ..opened.facts }, ..opened }
 }
 
-/// Queues on nothing.
+/// Queues of a null target.
 fn null_queues(job: &Job, size_bytes: u64) -> Result<Opened<NullQueue>> {
     let buffer_bytes = (job.max_io_bytes() as usize).max(512);
     let queues = (0..job.threads).map(|_| NullQueue::new(job.depth, buffer_bytes)).collect::<Result<_, _>>()?;
@@ -105,18 +105,18 @@ fn null_queues(job: &Job, size_bytes: u64) -> Result<Opened<NullQueue>> {
 }
 
 impl Session {
-    /// Opens a target by name. SIGINT and SIGTERM end the run with what is known from then on.
+    /// Opens a target by name. From then on SIGINT and SIGTERM end a run and keep its results so far.
     ///
     /// # Errors
-    /// A name that is not understood, or a pool that cannot be opened.
+    /// The name is not known, or a pool cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
         Self::beside(name, options, &VirtualClock::default())
     }
 
-    /// The same beside others in virtual time, who live by the same clock.
+    /// Opens a target beside others in virtual time, on their common clock.
     ///
     /// # Errors
-    /// As of [`Session::new`].
+    /// As [`Session::new`].
     pub fn beside(name: &str, options: SessionOptions, clock: &VirtualClock) -> Result<Self> {
         let interval_ns = options.interval_ns.unwrap_or_else(|| interval_of(None));
         let target = match VirtualTarget::open(name, interval_ns, clock)? {
@@ -136,17 +136,17 @@ impl Session {
         Ok(Self { name, target, options, clock, stop, measured, live, maps, null_bytes, watch: Watch::default() })
     }
 
-    /// Nothing more is measured: a signal ends the program from a second later on, as without us.
+    /// Marks the measurements as finished: from a second later on, a signal ends the program as by default.
     pub fn measured(&self) {
         self.measured.get_or_init(Instant::now);
     }
 
-    /// Whether the target runs in a time of its own, which costs computing only.
+    /// Whether the target is in virtual time, which costs only computing.
     pub fn is_virtual(&self) -> bool {
         matches!(self.target, Measured::Virtual(_))
     }
 
-    /// Intervals of runs from now on.
+    /// Sets the interval length of later runs.
     pub fn set_interval(&mut self, interval_ns: u64) {
         self.options.interval_ns = Some(interval_ns);
     }
@@ -156,11 +156,10 @@ impl Session {
         &self.name
     }
 
-    /// Looks at all that a plan needs before anything of it runs: a refusal of the last job should not come after the work
-    /// of the first.
+    /// Checks a whole plan before any of it runs: a refusal of the last job must not come after the work of the first.
     ///
     /// # Errors
-    /// What must not be written to, and what does not fit.
+    /// A target that must not be written to, or a job that does not fit.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         let jobs = || plan.groups.iter().flatten();
         if jobs().any(|job| job.mix.is_destructive()) {
@@ -186,7 +185,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::check`], for the settings of experiments, which decide themselves what they write.
+    /// Like [`Session::check`], for the base settings of experiments, which decide on writing themselves.
     ///
     /// # Errors
     /// What does not fit.
@@ -198,7 +197,7 @@ impl Session {
     /// Size of the target in bytes.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The target cannot be opened.
     pub fn target_bytes(&self) -> Result<u64> {
         match &self.target {
             Measured::Virtual(target) => Ok(target.size_bytes()),
@@ -209,7 +208,7 @@ impl Session {
     /// Size of the target and its logical block, both in bytes.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// The target cannot be opened.
     pub fn shape(&self) -> Result<(u64, u32)> {
         match &self.target {
             Measured::Virtual(target) => Ok((target.size_bytes(), 512)),
@@ -217,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Where what a trace knows of its requests is written for the target; none where it is no pool of this process.
+    /// The hint book of the target; none where it is not a pool in this process.
     pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
         match &self.target {
             Measured::Virtual(target) => target.hint_book(),
@@ -225,7 +224,7 @@ impl Session {
         }
     }
 
-    /// What is to be said of settings of a job that have no effect on this target, or beside what else it says.
+    /// Notes about settings of a job that have no effect on this target.
     pub fn idle_settings(&self, job: &Job) -> Vec<String> {
         let name = &job.name;
         let evidence = (job.evidence != Evidence::None && self.hint_book().is_none()).then(|| {
@@ -256,28 +255,28 @@ impl Session {
         evidence.into_iter().chain(idle).collect()
     }
 
-    /// What is set when the user ends it.
+    /// The flag that the user's interrupt sets.
     pub fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// Whether the user has ended it.
+    /// Whether the user has interrupted.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the groups of a plan one after the other; ends early where the user says so.
+    /// Runs the groups of a plan one after the other; ends early where the user interrupts.
     ///
     /// # Errors
-    /// What could not be begun.
+    /// A group could not be started.
     pub fn run(&self, plan: &Plan, prefix: &str) -> Result<Vec<JobResult>> {
         self.run_groups(plan, None, prefix)
     }
 
-    /// Runs a plan of one job, whose I/Os come from a trace.
+    /// Runs a plan of one job whose I/Os come from a trace.
     ///
     /// # Errors
-    /// What could not be begun.
+    /// The job could not be started.
     pub fn replay(&self, plan: &Plan, feed: &Feed) -> Result<Vec<JobResult>> {
         self.run_groups(plan, Some(feed), "")
     }
@@ -301,7 +300,7 @@ impl Session {
                     output::count(report.missing(), "record")
                 ));
             }
-            // Nobody knows of which job they were: the last one's result has them.
+            // The figures cannot be assigned to a job; the last result carries them.
             if let Some(last) = results.last_mut() {
                 last.records_dropped = last.records_dropped.saturating_add(report.lost);
             }
@@ -337,7 +336,7 @@ impl Session {
         if let Some(book) = self.hint_book() {
             book.clear();
         }
-        // A recorded trace is its owner's to close, who knows what to say of it.
+        // The caller closes a recorded trace and reports on it.
         if replay.is_none() {
             feeds.iter().flatten().try_for_each(Feed::close)?;
         }
@@ -370,10 +369,10 @@ impl Session {
         opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
     }
 
-    /// Opens the target for a job that runs on others at the same time, in real time.
+    /// Opens the target in real time, for a job that runs on other targets at the same time.
     ///
     /// # Errors
-    /// What could not be opened, or a target in virtual time.
+    /// The target cannot be opened, or it is in virtual time.
     pub fn open_beside(&self, job: &Job) -> Result<Opened<Box<dyn Queue>>> {
         match &self.target {
             Measured::Real(target) => Ok(named(self.open_on(target, job)?, &self.name)),
@@ -381,10 +380,10 @@ impl Session {
         }
     }
 
-    /// The same in virtual time.
+    /// Opens the target in virtual time, for a job that runs on other targets at the same time.
     ///
     /// # Errors
-    /// What could not be opened, or a target in real time.
+    /// The target cannot be opened, or it is in real time.
     pub fn open_in_virtual_time(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
         match &self.target {
             Measured::Virtual(target) => Ok(named(target.opened(job)?, &self.name)),
@@ -392,10 +391,10 @@ impl Session {
         }
     }
 
-    /// Runs jobs at once where a coordinator begins them by `clock`, and gets all figures.
+    /// Runs concurrent jobs whose start a coordinator decides by `clock`, and passes all figures to it.
     ///
     /// # Errors
-    /// What could not be begun, or a target in virtual time.
+    /// The jobs could not be started, or the target is in virtual time.
     pub fn run_coordinated(
         &self,
         jobs: &[Job],
@@ -410,12 +409,12 @@ impl Session {
         Ok(run_coordinated(assigned, clock, &self.settings(jobs), &self.stop, coordinator)?)
     }
 
-    /// The clock of real time.
+    /// The clock for real time.
     pub fn clock(&self) -> &TscClock {
         &self.clock
     }
 
-    /// What is shown meanwhile.
+    /// The live line.
     pub fn live(&self) -> &Live {
         &self.live
     }
@@ -436,24 +435,24 @@ impl Session {
         Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
-    /// Whether requests at the block layer are looked at.
+    /// Whether and how requests in the block layer are measured.
     fn block_layer(&self, jobs: &[Job]) -> BlockLayer {
         match jobs {
             _ if !self.options.block_layer => BlockLayer::Unasked,
             [_] => BlockLayer::Of(self.name.clone()),
-            // They are of one process, and tell nothing of the job that they are for.
+            // The probes see the whole process and cannot assign a request to a job.
             _ => BlockLayer::Not("several jobs run at once"),
         }
     }
 
-    /// How jobs that run at once are measured.
+    /// Measurement settings of concurrent jobs.
     pub fn settings(&self, jobs: &[Job]) -> Settings {
         let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of_jobs(jobs));
         let machine = (!self.is_virtual()).then(|| machine::watch(&[&self.name], self.block_layer(jobs)));
         Settings { interval_ns, machine, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
     }
 
-    /// The file of records. Its times count from this session's clock.
+    /// Opens the file of records. Its times use this session's clock.
     fn spill(&self, path: &Path, plan: &Plan) -> Result<Spill> {
         let jobs: Vec<&Job> = plan.groups.iter().flatten().collect();
         let threads = jobs.iter().map(|job| job.threads).sum();
@@ -474,19 +473,19 @@ impl Session {
         Ok(Spill::create(path, &header, SpillOptions::within_budget(threads, SPILL_BUDGET_BYTES))?)
     }
 
-    /// Whether the target may be written to.
+    /// Checks whether the target may be written to.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it may not.
     pub fn may_write(&self) -> Result<()> {
         match &self.target {
-            // It holds nothing that could be lost.
+            // A virtual target holds no data that could be lost.
             Measured::Virtual(_) => Ok(()),
             Measured::Real(target) => target.may_write(self.options.destroy_data),
         }
     }
 
-    /// What the modelled drives below the target have counted up to now, where there are any.
+    /// Present counters of the modelled drives below the target, where there are any.
     pub fn wear(&self) -> Option<Wear> {
         match &self.target {
             Measured::Virtual(target) => Some(target.wear()),
@@ -494,14 +493,14 @@ impl Session {
         }
     }
 
-    /// The counters of the drive below the target, where it has a path.
+    /// Counters of the drive below the target, where the target has a path.
     pub fn counters(&self) -> Option<Counters> {
         let target: Target = self.name.parse().ok()?;
         target.path().map(Counters::read)
     }
 
-    /// The tool's own cost for the jobs of results, in nanoseconds an I/O: measured once for equal settings, and not after
-    /// the user has ended the run. The last that is done before results are shown.
+    /// The tool's own cost for the jobs of results, in nanoseconds per I/O. Measured once for equal settings, and not after the user's
+    /// interrupt. Must be called last before results are shown.
     pub fn own_costs_ns<'a>(&self, results: impl IntoIterator<Item = &'a JobResult>) -> Vec<Option<f64>> {
         let mut known: Vec<(Job, u64, Option<f64>)> = Vec::new();
         let mut costs = Vec::new();
@@ -525,10 +524,10 @@ impl Session {
         costs
     }
 
-    /// Ends it.
+    /// Closes the session.
     ///
     /// # Errors
-    /// Where a pool cannot be stopped cleanly.
+    /// A pool cannot be stopped cleanly.
     pub fn close(self) -> Result<()> {
         match self.target {
             Measured::Virtual(target) => target.close(),

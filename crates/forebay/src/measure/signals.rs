@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends the run with what is known, a later one kills.
+//! Ctrl-C: the first signal ends the run and keeps its results so far, a later one kills.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -8,20 +8,21 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A second signal so soon after the first is the same wish: timeout(1) signals the child and then its whole group, and
-/// a terminal may send what a script sends as well.
+/// A second signal this soon after the first counts as the same: timeout(1) signals the child and then its whole group, and a terminal may
+/// repeat a script's signal.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// Sets `stop` at SIGINT, SIGTERM and SIGHUP (a connection that was lost); another one, later than a second after the first, kills, as without us.
+/// Sets `stop` at SIGINT, SIGTERM and SIGHUP (a lost connection). A signal more than a second after the first kills the process, as by
+/// default.
 ///
 /// # Errors
-/// Where the system does not let us.
+/// The handlers cannot be installed.
 pub fn watch(stop: &Arc<AtomicBool>) -> Result<()> {
     watch_number(stop, &Arc::default())
 }
 
-/// The same, and the first signal kills, too, where it comes more than a second after all was measured: there is nothing left that it could end.
-/// One that comes sooner was meant for the run.
+/// Like [`watch`], but also the first signal kills where it comes more than a second after the time in `measured`, because there is no run
+/// left to end. An earlier signal was meant for the run.
 ///
 /// # Errors
 /// As [`watch`].
@@ -29,7 +30,7 @@ pub fn watch_until(stop: &Arc<AtomicBool>, measured: &Arc<OnceLock<Instant>>) ->
     watch_all(stop, &Arc::default(), measured)
 }
 
-/// The same, and leaves the number of the last signal.
+/// Like [`watch`], and stores the number of the last signal.
 ///
 /// # Errors
 /// As [`watch`].
@@ -43,12 +44,12 @@ fn watch_all(stop: &Arc<AtomicBool>, number: &Arc<AtomicI32>, measured: &Arc<Onc
     let body = move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
-            // Whoever sees the stop may ask for the number.
+            // Stored before the stop flag, because whoever sees the flag may read the number.
             number.store(signal, Ordering::Relaxed);
             stop.store(true, Ordering::Release);
             let is_late = |since: &Instant| since.elapsed() > SAME_WISH;
             if first.as_ref().or(measured.get()).is_some_and(is_late) {
-                // It does not return but for signals that we do not watch.
+                // Returns only for signals that are not watched.
                 let _ = emulate_default_handler(signal);
             }
             first.get_or_insert_with(Instant::now);

@@ -1,4 +1,4 @@
-//! Results for people.
+//! Results as text.
 
 use super::host;
 use crate::output::{self, count, size, time};
@@ -13,10 +13,10 @@ use forebay_bench::stats::little::Verdict;
 use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
 use forebay_block::figures::rate;
 
-/// Failures shown with their place.
+/// Failures that are shown with their offsets.
 const FAILURES_SHOWN: usize = 5;
 
-/// A job's result.
+/// The result of a job.
 pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> String {
     let mut lines = vec![format!("{}: {}", result.job.name, asked(&result.job))];
     lines.push(format!("  on {target} ({})", result.description));
@@ -64,7 +64,7 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
     lines.join("\n")
 }
 
-/// What was asked, in one line.
+/// The job's parameters in one line.
 fn asked(job: &Job) -> String {
     let mix: Vec<String> = job.mix.weights.iter().map(|(kind, weight)| format!("{} {weight}", kind.name())).collect();
     let sizes = |mix: &forebay_bench::job::model::SizeMix| {
@@ -97,7 +97,7 @@ fn asked(job: &Job) -> String {
     )
 }
 
-/// Whether a job that was to end when it is steady was.
+/// Whether a job with a steady-state criterion became steady.
 fn steady_state(result: &JobResult) -> Option<String> {
     let (asked, found) = steady::of(result)?;
     let seconds = |ns: u64| ns as f64 / 1e9;
@@ -129,7 +129,7 @@ fn steady_state(result: &JobResult) -> Option<String> {
     })
 }
 
-/// What a criterion found.
+/// The value that a steady-state criterion reached.
 fn steadiness(asked: &Steady, value: Option<f64>) -> String {
     let Some(value) = value else { return "nothing to judge".to_owned() };
     let what = match asked.criterion.rule {
@@ -151,7 +151,7 @@ fn steadiness(asked: &Steady, value: Option<f64>) -> String {
     }
 }
 
-/// Depth and its check, and what it cost the processor.
+/// Depth with its check, and processor cost.
 fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     let little = summary::little(result);
     let asked = u64::from(result.job.threads) * u64::from(result.job.depth);
@@ -159,7 +159,7 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         return format!("  depth - reached of {asked} asked; Little's law: not judged");
     }
     let ended = result.ended();
-    // Where all had been wanted before, nothing is known of these.
+    // Where the run did not record the wanted times of all I/Os, this figure is unknown.
     let wanted = result.depth_wanted().zip(result.total_mean_ns()).map_or_else(String::new, |(wanted, total_ns)| {
         format!(", {wanted:.2} with those wanted and not yet submitted; mean total {}", time(total_ns as u64))
     });
@@ -213,7 +213,7 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     )
 }
 
-/// The interval of a rate, behind it.
+/// The interval of a rate, as a suffix.
 fn rates(interval: Option<Interval>) -> String {
     interval.map_or_else(String::new, |found| format!(" ({} - {})", rate(found.low), rate(found.high)))
 }
@@ -332,7 +332,7 @@ fn open_loop(result: &JobResult) -> Option<String> {
     Some(text)
 }
 
-/// When a failure was, by the clock of the intervals.
+/// Time of a failure, by the clock of the intervals.
 fn when(at_ns: i64) -> String {
     let at_s = at_ns as f64 / 1e9;
     if at_ns < 0 { format!("in the warm-up, {:.3} s before its end", -at_s) } else { format!("at {at_s:.3} s") }

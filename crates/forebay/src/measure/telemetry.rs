@@ -1,4 +1,4 @@
-//! What is kept of the I/Os of a load: percentiles, intervals, a record of each.
+//! Telemetry of a load: percentiles, intervals, and a record of each I/O.
 
 use super::beforehand::check_new_files;
 use super::options::TelemetryOptions;
@@ -13,31 +13,31 @@ use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::{Summary, parquet};
 use std::path::{Path, PathBuf};
 
-/// Length of an interval, in nanoseconds. A worker counts an interval in 32 bits per latency.
+/// Allowed interval length in nanoseconds. A worker counts each latency of an interval in 32 bits.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
 
 impl TelemetryOptions {
-    /// How results are reported.
+    /// Report settings.
     ///
     /// # Errors
-    /// A list of percentiles that is none.
+    /// A list of percentiles that cannot be parsed.
     pub fn reporting(&self) -> Result<Reporting> {
         let levels = self.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?;
         Ok(Reporting { levels, ..Reporting::default() })
     }
 
-    /// Percentiles that comparisons judge.
+    /// The percentiles that comparisons judge.
     ///
     /// # Errors
-    /// A list of percentiles that is none.
+    /// A list of percentiles that cannot be parsed.
     pub fn compared(&self) -> Result<Vec<Level>> {
         Ok(self.percentiles.as_deref().map_or_else(|| Ok(compared_levels()), Level::parse_list)?)
     }
 
-    /// Settings of the session that measures.
+    /// Settings of the measuring session.
     ///
     /// # Errors
-    /// An interval out of bounds.
+    /// An interval length out of range.
     pub fn session(&self, destroy_data: bool) -> Result<SessionOptions> {
         let interval_ns = self.interval.as_deref().map(|text| time_ns("--interval", text)).transpose()?;
         if let (Some(interval_ns), Some(text)) = (interval_ns, &self.interval)
@@ -48,17 +48,17 @@ impl TelemetryOptions {
         Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone(), block_layer: false })
     }
 
-    /// Whether the files that are asked for can be made.
+    /// Checks that the requested files can be created.
     ///
     /// # Errors
-    /// The one that cannot, and why.
+    /// The first file that cannot, and why.
     pub fn check_new_files(&self) -> Result<()> {
-        // A pipe or /dev/stdout may be given on purpose.
+        // A pipe or /dev/stdout may be named on purpose.
         let series = self.series.as_ref().filter(|path| path.is_file() || path.symlink_metadata().is_err());
         check_new_files(self.records.iter().chain(&self.parquet).chain(series).map(PathBuf::as_path))
     }
 
-    /// Writes the time series, where that is asked for. Each result comes with where it ran.
+    /// Writes the time series, where requested. Each result comes with the name of its target.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -70,10 +70,10 @@ impl TelemetryOptions {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Converts the records, where that is asked for.
+    /// Converts the records to Parquet, where requested.
     ///
     /// # Errors
-    /// A file that cannot be read or made.
+    /// A file cannot be read or created.
     pub fn write_parquet(&self) -> Result<()> {
         match (&self.records, &self.parquet) {
             (Some(records), Some(parquet)) => records_to_parquet(records, parquet).map(drop),
@@ -82,10 +82,10 @@ impl TelemetryOptions {
     }
 }
 
-/// Converts a record of every I/O.
+/// Converts a file of records to Parquet.
 ///
 /// # Errors
-/// A file that cannot be read or made.
+/// A file cannot be read or created.
 pub fn records_to_parquet(records: &Path, to: &Path) -> Result<Summary> {
     let converted = parquet::convert_file(records, to);
     converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))

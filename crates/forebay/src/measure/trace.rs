@@ -1,4 +1,4 @@
-//! A trace as what a replay reads: the trace room's requests in the words of the bench room.
+//! A trace as the input of a replay: converts requests of the trace crate to those of the bench crate.
 
 use super::hint_book::HintWriter;
 use crate::traces;
@@ -13,16 +13,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Volumes that an error names.
+/// Maximum number of volumes that an error names.
 const VOLUMES_NAMED: usize = 8;
 
-/// Opens a trace, which is read twice: a generator, or a file that can be.
+/// Opens a trace for reading twice: a generator, or a regular file.
 ///
 /// # Errors
 /// What cannot be opened.
 fn open(text: &str, format: Option<Format>, volume: Option<&str>, wanted: Wanted) -> Result<Box<dyn Source + Send>> {
-    // Looked at before it is opened: opening a pipe would wait for its other end. What is not there may be a name that
-    // blktrace's files begin with.
+    // Checked before opening, because opening a pipe would wait for its other end. A name without a file may be the prefix of blktrace's
+    // files.
     let path = Path::new(text);
     if text == "-" || path.metadata().is_ok_and(|found| !found.is_file()) {
         bail!("the trace {text} is no file: it is read twice, so write it to one first");
@@ -32,26 +32,26 @@ fn open(text: &str, format: Option<Format>, volume: Option<&str>, wanted: Wanted
     files.pop().filter(|_| files.is_empty()).ok_or_else(|| anyhow!("the trace {text} is more than one"))
 }
 
-/// A trace being read for a replay.
+/// A trace that is being read for a replay.
 pub struct TraceReader {
     source: Box<dyn Source + Send>,
     names: Names,
     batch: Vec<Request>,
     volume: Option<String>,
-    /// The first volumes, in the order in which they came.
+    /// The first volumes, in order of appearance.
     volumes: Vec<u32>,
-    /// Requests of other volumes than the one asked for.
+    /// Number of requests of volumes other than the requested one.
     other_volumes: u64,
     stop: Arc<AtomicBool>,
-    /// Where what it knows of its requests is written, for a pool.
+    /// Receives the hints of the requests, for a pool.
     hints: Option<HintWriter>,
-    /// When the last flush of each volume was issued, of as many as are named.
+    /// When the last flush of each volume was issued, for a limited number of volumes.
     flushed_ns: BTreeMap<u32, u64>,
 }
 
 impl TraceReader {
-    /// Opens a trace, whose first bytes tell the format where it is not given; of several volumes only `volume`, where that
-    /// is given. Reading fails once `stop` is set.
+    /// Opens a trace. Its first bytes decide the format where `format` gives none; with `volume` only that volume is read. Reading fails
+    /// once `stop` is set.
     ///
     /// # Errors
     /// What cannot be opened.
@@ -59,7 +59,7 @@ impl TraceReader {
         Self::telling(text, format, volume, None, stop)
     }
 
-    /// As [`TraceReader::open`]; what the trace knows of its requests goes into a pool's book.
+    /// Like [`TraceReader::open`]; the trace's hints go into a pool's book.
     ///
     /// # Errors
     /// What cannot be opened.
@@ -73,7 +73,7 @@ impl TraceReader {
         let places = Wanted { flags: true, volume: true, queued: true, ..Wanted::NONE };
         let wanted = hints.as_ref().map_or(places, |_| Wanted::ALL);
         Ok(Self {
-            // A replay sorts its I/Os itself.
+            // A replay orders its I/Os itself.
             source: Box::new(Steady::new(open(text, format, volume, wanted)?)),
             names: Names::default(),
             batch: Vec::new(),
@@ -86,28 +86,28 @@ impl TraceReader {
         })
     }
 
-    /// Requests up to now of other volumes than the one asked for.
+    /// Number of requests so far of volumes other than the requested one.
     pub fn other_volumes(&self) -> u64 {
         self.other_volumes
     }
 
-    /// What its reader had to decide, a sentence each.
+    /// Notes about decisions of the reader, one sentence each.
     pub fn notes(&self) -> Vec<String> {
         self.source.notes()
     }
 
-    /// What could not be read up to now.
+    /// Unreadable parts of the trace so far.
     pub fn faults(&self) -> &Faults {
         self.source.faults()
     }
 
-    /// The first volumes of the requests read up to now.
+    /// The first volumes of the requests so far.
     pub fn volumes(&self) -> impl Iterator<Item = &str> {
         self.volumes.iter().map(|&volume| self.names.volumes.name(volume))
     }
 
-    /// Whether the flush that a write asked for is a request of the trace already: one that was issued while the write waited for it, as the kernel's flush
-    /// machinery does (Linux, block/blk-flush.c).
+    /// Whether the trace already contains the flush that a write with a flush flag needs: the kernel's flush machinery issues one while the
+    /// write waits for it (Linux, block/blk-flush.c).
     fn has_flush_of(&self, write: &Request) -> bool {
         let made_ns = write.issued_ns.checked_sub(write.queued_ns).filter(|_| write.queued_ns != NOT_KNOWN);
         made_ns.zip(self.flushed_ns.get(&write.volume)).is_some_and(|(made_ns, flushed_ns)| *flushed_ns >= made_ns)
@@ -125,10 +125,10 @@ impl TraceReader {
             Op::Read => OpKind::Read,
             Op::Write if request.flags.has(Flags::FUA) => OpKind::WriteFua,
             Op::Write => OpKind::Write,
-            // Writing zeros sends no data either.
+            // A write of zeros transfers no data either.
             Op::Discard | Op::WriteZeroes => OpKind::Trim,
             Op::Flush => OpKind::Flush,
-            // Whatever it did: this destroys nothing.
+            // The direction is unknown; a read destroys nothing.
             Op::Access => OpKind::Read,
         };
         let knows = self.source.knows();
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use std::fs::File;
 
-    /// Requests of two volumes, with everything that a request can say.
+    /// Requests of two volumes with every attribute that a request can have.
     struct Two;
 
     impl Source for Two {
@@ -206,7 +206,8 @@ mod tests {
         }
     }
 
-    /// Captures have the kernel's own flushes: with another for each write that had asked for one a replay sent half as many again as there had been.
+    /// Captures contain the kernel's own flushes. Replay added another flush for each write that had asked for one, and so sent half as
+    /// many flushes again as recorded.
     #[test]
     fn regression_a_flush_that_the_trace_has_is_not_added() {
         let mut reader = reader(None);

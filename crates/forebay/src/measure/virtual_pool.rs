@@ -1,8 +1,7 @@
-//! A pool over modelled drives, in virtual time: the engine, its devices and the threads that make the load live by one
-//! clock.
+//! A pool over modelled drives in virtual time: the engine, its devices and the load's threads share one clock.
 //!
-//! A thread's work costs what the host's profile says; its requests reach the engine when it hands them over, and it sees
-//! their ends as it would see a drive's. For what the engine computes stands a constant.
+//! A thread's work costs what the host's profile says. Its requests reach the engine when the thread submits them, and it sees completions
+//! as it would a drive's. A constant stands for the engine's computing time.
 
 use super::hint_book::HintBook;
 use super::pool_intervals::PoolIntervals;
@@ -20,22 +19,21 @@ use forebay_volume::{Completion, Devices, Pool, Request};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often the engine is given the time where nothing else happens, in nanoseconds: what it does when idle waits no
-/// longer for its turn.
+/// Interval in which the engine runs where nothing else happens, in nanoseconds; it bounds how long idle work waits.
 const TICK_NS: u64 = 1_000_000;
 
-/// What stands for the engine's own work on a request, in nanoseconds, from when it was submitted until the engine has
-/// it. `bench/engine` measures one to two and a half microseconds on a shared core. It does not bound the engine's rate.
-/// Without it reads of holes would take no time at all on a host that costs nothing, and a run would never end.
+/// Stands for the engine's own work on a request, in nanoseconds, between submission and arrival at the engine. `bench/engine` measures 1
+/// to 2.5 microseconds on a shared core. The constant does not limit the engine's rate. Without it, reads of holes would take no time on a
+/// host without costs, and a run would never end.
 const ENGINE_NS: u64 = 1_000;
 
-/// The world: a pool, and what is on its way between it and the threads.
+/// The world: a pool, and the requests and completions between it and the threads.
 struct World {
     pool: Pool,
     clock: VirtualClock,
-    /// Requests that were submitted, in the order of their times. A thread may be ahead of the pool.
+    /// Submitted requests in order of time. A thread may be ahead of the pool.
     arrivals: VecDeque<(u64, Request)>,
-    /// For each queue that there is what it has not seen yet, in the order of time.
+    /// For each existing queue, the completions that it has not seen yet, in order of time.
     lines: Vec<Option<VecDeque<(u64, Ended)>>>,
     next_tick_ns: u64,
     done: Vec<Completion>,
@@ -53,7 +51,7 @@ impl World {
         self.arrivals.insert(place, (at_ns, request));
     }
 
-    /// Goes on to a time, or to the first at which a thread could see something.
+    /// Advances to `to_ns`, or to the first time at which a thread could see a completion.
     fn advance(&mut self, to_ns: u64) {
         let mut is_seen = false;
         while !is_seen {
@@ -66,7 +64,7 @@ impl World {
         }
     }
 
-    /// The engine's turn at a time at which there is something for it; true where requests have ended.
+    /// Runs the engine at a time at which it has work; true where requests have ended.
     fn turn(&mut self, now_ns: u64) -> bool {
         if self.next_tick_ns <= now_ns {
             self.next_tick_ns = now_ns + TICK_NS;
@@ -78,13 +76,13 @@ impl World {
             self.pool.submit(request);
         }
         self.pool.poll(&mut self.done);
-        // Compressing takes no virtual time.
+        // Compression takes no virtual time.
         while self.pool.engine.computes() {
             self.pool.poll(&mut self.done);
         }
         let is_seen = !self.done.is_empty();
         for (number, ended) in self.done.drain(..).map(Ended::of) {
-            // What ends after its queue is gone reaches nobody.
+            // Completions for a dropped queue are discarded.
             if let Some(line) = &mut self.lines[number as usize] {
                 line.push_back((now_ns, ended));
             }
@@ -93,7 +91,7 @@ impl World {
     }
 }
 
-/// A pool over models for the length of a session: its state and its time go on from job to job.
+/// A pool over models for a whole session: its state and its time continue from job to job.
 pub struct VirtualPool {
     world: Arc<Mutex<World>>,
     clock: VirtualClock,
@@ -108,16 +106,16 @@ pub struct VirtualPool {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Plain data, whole also where its last user died.
+    // Plain data, which stays consistent even where its last user panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The models of a configuration, fast one first; none where its tiers are real.
+/// The models of a configuration, fast tier first; empty where its tiers are real.
 fn models(config: &Config) -> Vec<&ModelUri> {
     config.targets().filter_map(|target| if let Target::Model(uri) = target { Some(uri) } else { None }).collect()
 }
 
-/// The one host that the tiers name.
+/// The host profile that the tiers name, which must be the same.
 fn host<'a>(models: &[&'a ModelUri]) -> Result<&'a str> {
     let mut named = models.iter().filter_map(|uri| uri.host.as_deref());
     let first = named.next();
@@ -130,11 +128,11 @@ fn host<'a>(models: &[&'a ModelUri]) -> Result<&'a str> {
 }
 
 impl VirtualPool {
-    /// Makes the drives of `CONFIG` or `CONFIG?disk=NAME` and formats a pool on them; `None` where its tiers are no
-    /// models. It lives by `clock`. The same configuration and seed give the same nanoseconds. What it writes is noted once an interval.
+    /// Builds the drives of `CONFIG` or `CONFIG?disk=NAME` and formats a pool on them, in the time of `clock`; `None` where its tiers are
+    /// not models. The same configuration and seed give the same nanoseconds. Its writes are recorded once per interval.
     ///
     /// # Errors
-    /// What could not be made, and why.
+    /// What could not be built, and why.
     pub fn open(text: &str, seed: u64, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         let (file, disk) = split_name(text);
         let config = load(file)?;
@@ -154,7 +152,7 @@ impl VirtualPool {
             drives.push((if drives.is_empty() { Role::Fast } else { Role::Capacity }, drive));
         }
         let mut devices = Devices::new(list);
-        // Ids from the seed: nothing of such a pool outlives the session, and every byte of it is the same each time.
+        // Ids come from the seed: the pool does not outlive the session, and its bytes are the same in each run.
         pool::format(&config, &mut devices, &mut Ids::Seeded(&mut random))?;
         let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
         let (disk, size_bytes, disk_name) = choose_disk(&engine, file, disk)?;
@@ -194,7 +192,7 @@ impl VirtualPool {
         }))
     }
 
-    /// The clock of its world.
+    /// The clock of the pool's world.
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
     }
@@ -204,22 +202,22 @@ impl VirtualPool {
         self.size_bytes
     }
 
-    /// In words, for results.
+    /// Description for results.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What the user should know: one sentence each.
+    /// Notes for the user, one sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Where what a trace knows is written for it.
+    /// The hint book for traces.
     pub fn hint_book(&self) -> &Arc<HintBook> {
         &self.hint_book
     }
 
-    /// What its drives and the pool have counted up to now.
+    /// Present counters of the drives and the pool.
     pub fn wear(&self) -> Wear {
         let world = lock(&self.world);
         let pool = wear::PoolState::of(&world.pool.engine, world.intervals.rows());
@@ -228,10 +226,10 @@ impl VirtualPool {
         Wear { drives, pool: Some(pool) }
     }
 
-    /// Queues for as many threads, each with `slots` buffers of `buffer_bytes`.
+    /// Opens queues for `threads` threads, each with `slots` buffers of `buffer_bytes`.
     ///
     /// # Errors
-    /// A count or a depth out of range.
+    /// A count or a depth is out of range.
     pub fn queues(&self, threads: u32, slots: u32, buffer_bytes: usize) -> Result<Vec<VirtualPoolQueue>> {
         if threads == 0 || threads as usize > QUEUES_MAX || slots == 0 || slots > SLOTS_MAX {
             bail!("{threads} threads at a depth of {slots}: a pool takes 1 to {QUEUES_MAX} and 1 to {SLOTS_MAX}");
@@ -258,7 +256,7 @@ impl VirtualPool {
     /// Stops the pool cleanly.
     ///
     /// # Errors
-    /// Where its last checkpoint failed.
+    /// The last checkpoint failed.
     pub fn close(&self) -> Result<()> {
         let mut world = lock(&self.world);
         if world.pool.close() { Ok(()) } else { Err(unclean(&world.pool)) }
@@ -275,7 +273,7 @@ pub struct VirtualPoolQueue {
     buffers: Vec<Buf>,
     buffer_bytes: usize,
     hint_book: Arc<HintBook>,
-    /// Taken and not yet submitted.
+    /// Requests that the thread has prepared and not yet submitted.
     gathered: Vec<Request>,
     in_flight: u32,
 }
@@ -307,7 +305,7 @@ impl Queue for VirtualPoolQueue {
         self.in_flight += 1;
     }
 
-    /// What was gathered reaches the engine in one turn, as it does in real time.
+    /// The gathered requests reach the engine together, as in real time.
     fn kick(&mut self) {
         let mut world = lock(&self.world);
         let at_ns = self.clock.now_ns() + ENGINE_NS;
@@ -316,7 +314,7 @@ impl Queue for VirtualPoolQueue {
         }
     }
 
-    /// One at a time: the thread sees them one after the other, and each at a time of its own.
+    /// Returns one completion at a time: the thread sees them one after the other, each at its own time.
     fn reap(&mut self, done: &mut Vec<Done>) {
         let now_ns = self.clock.now_ns();
         let ended = lock(&self.world).lines[self.line as usize]

@@ -1,12 +1,12 @@
-//! A queue of whichever target in virtual time: several of them run in one world.
+//! A queue of any target in virtual time, so that different kinds run in one world.
 
 use forebay_block::{Done, Io, Queue, VirtualQueue};
 
-/// It, its kind forgotten.
+/// A queue of any kind.
 pub struct AnyVirtualQueue(Box<dyn VirtualQueue>);
 
 impl AnyVirtualQueue {
-    /// Of any kind.
+    /// Wraps queues of one kind.
     pub fn all<Q: VirtualQueue + 'static>(queues: Vec<Q>) -> Vec<Self> {
         queues.into_iter().map(|queue| Self(Box::new(queue))).collect()
     }

@@ -15,10 +15,10 @@ use forebay_device::queue::ModelSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Seed of modelled drives: of their refresh and the like.
+/// Seed of modelled drives, such as of their refresh.
 const MODEL_SEED: u64 = 1;
 
-/// A target whose time is its own.
+/// A target in virtual time.
 pub enum VirtualTarget {
     /// `model:`
     Drive(Box<ModelSource>),
@@ -27,10 +27,11 @@ pub enum VirtualTarget {
 }
 
 impl VirtualTarget {
-    /// Makes the target of a name, to live by `clock`; `None` where it lives in real time, or where there is none of this name. A pool is
+    /// Builds the target of a name on `clock`; `None` where it is in real time or the name is unknown. A pool's writes are recorded once
+    /// per interval.
     /// looked at once an interval.
     ///
-    /// # Errors
+    /// What could not be built, and why.
     /// What could not be made, and why.
     pub fn open(name: &str, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         if let Some(config) = name.strip_prefix("pool:") {
@@ -40,7 +41,7 @@ impl VirtualTarget {
         }
         match name.parse() {
             Ok(Target::Model(uri)) => Ok(Some(Self::Drive(Box::new(ModelSource::new(&uri, MODEL_SEED, clock)?)))),
-            // Whoever opens it for real says what is wrong with the name.
+            // Opening it in real time reports what is wrong with the name.
             _ => Ok(None),
         }
     }
@@ -53,7 +54,7 @@ impl VirtualTarget {
         }
     }
 
-    /// What its drives have counted up to now.
+    /// Present counters of its drives.
     pub fn wear(&self) -> Wear {
         match self {
             Self::Drive(drive) => {
@@ -69,7 +70,7 @@ impl VirtualTarget {
         }
     }
 
-    /// Where what a trace knows is written for it, where it is a pool.
+    /// The hint book, where the target is a pool.
     pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
         match self {
             Self::Drive(_) => None,
@@ -77,7 +78,7 @@ impl VirtualTarget {
         }
     }
 
-    /// The clock of its world.
+    /// The clock of the target's world.
     fn clock(&self) -> &VirtualClock {
         match self {
             Self::Drive(drive) => drive.clock(),
@@ -85,10 +86,10 @@ impl VirtualTarget {
         }
     }
 
-    /// Opens it for a job.
+    /// Opens the target for a job.
     ///
     /// # Errors
-    /// What it cannot do.
+    /// What the target does not support.
     pub fn opened(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
         let bytes = (job.max_io_bytes() as usize).max(512);
         match self {
@@ -116,10 +117,10 @@ impl VirtualTarget {
         }
     }
 
-    /// Runs jobs at once, each with its recorders, and with the I/Os of one that replays a trace.
+    /// Runs concurrent jobs, each with its recorders; a replaying job takes its I/Os from the feed.
     ///
     /// # Errors
-    /// What could not be begun.
+    /// A job could not be started.
     pub fn run(
         &self,
         jobs: &[Job],
@@ -141,10 +142,10 @@ impl VirtualTarget {
         Ok(run_virtual(assignments, self.clock(), settings, stop, observer)?)
     }
 
-    /// Gives it up; a pool is stopped cleanly.
+    /// Closes the target; a pool is stopped cleanly.
     ///
     /// # Errors
-    /// Where that fails.
+    /// A pool cannot be stopped cleanly.
     pub fn close(&self) -> Result<()> {
         match self {
             Self::Drive(_) => Ok(()),

@@ -1,5 +1,5 @@
-//! What modelled drives were written, and how long they last at that: of a drive its write amplification and life, of a
-//! pool what its hosts may write until its first tier is worn.
+//! Writes to modelled drives, and the life that follows from them: write amplification and life of a drive, and the writes that a pool's
+//! hosts have until its first tier is worn.
 
 use super::pool_intervals::PoolInterval;
 use crate::output::{self, size};
@@ -12,7 +12,7 @@ use forebay_prism::{ClassSpec, ClassStats};
 use forebay_volume::Engine;
 use serde_json::{Value, json};
 
-/// What a drive is in its target.
+/// Role of a drive in its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The target itself.
@@ -33,21 +33,21 @@ impl Role {
     }
 }
 
-/// A drive at a moment, or what happened to it between two.
+/// Counters of a drive at one moment, or their change between two.
 #[derive(Clone, Debug)]
 pub struct DriveState {
     /// What it is.
     pub role: Role,
-    /// As the user wrote it.
+    /// Name as the user wrote it.
     pub name: String,
-    /// What it may take, where its preset rates that.
+    /// Writes that it endures, where its preset rates them.
     pub life: Option<Life>,
     /// Its counters.
     pub counters: Counters,
 }
 
 impl DriveState {
-    /// A drive of a pool, now.
+    /// The present state of a drive of a pool.
     pub fn of(role: Role, drive: &Drive) -> Self {
         Self { role, name: drive.name.clone(), life: drive.life, counters: drive.counters() }
     }
@@ -59,44 +59,44 @@ impl DriveState {
             host_written_bytes: now.host_written_bytes - then.host_written_bytes,
             media_written_bytes: now.media_written_bytes - then.media_written_bytes,
             erases: now.erases - then.erases,
-            // Over the drive's life.
+            // Counted over the drive's life.
             cycles_max: now.cycles_max,
         };
         Self { counters, ..self.clone() }
     }
 
-    /// Write amplification for endurance: what still lies in the drive's buffer will be programmed as well.
+    /// Write amplification for endurance: data in the drive's buffer counts as programmed, because it will be.
     fn waf(&self) -> f64 {
         self.counters.write_amplification().max(1.0)
     }
 }
 
-/// The drives below a target, at a moment or between two.
+/// The drives below a target at one moment, or their change between two.
 #[derive(Clone, Debug)]
 pub struct Wear {
-    /// One of them, or those of a pool, fast one first.
+    /// The single drive, or the drives of a pool, fast tier first.
     pub drives: Vec<DriveState>,
-    /// What the pool above them tells.
+    /// State of the pool above them.
     pub pool: Option<PoolState>,
 }
 
-/// What a pool has counted, at a moment or between two.
+/// Counters of a pool at one moment, or their change between two.
 #[derive(Clone, Debug)]
 pub struct PoolState {
-    /// What lies on its fast tier at that moment, not between two.
+    /// Contents of the fast tier at the (later) moment.
     fast: FastTier,
     /// Its classes, by their ids.
     specs: Vec<ClassSpec>,
-    /// Their figures. Occupancy is that moment's.
+    /// Figures of the classes; occupancy at the (later) moment.
     statistics: Vec<ClassStats>,
-    /// Its lifetime groups at that moment, counted since its start.
+    /// Lifetime groups at the (later) moment, counted since the start of the pool.
     lifetimes: Value,
-    /// What was written in each interval up to that moment, or between two.
+    /// Writes of each interval up to the moment, or between the two.
     intervals: Vec<PoolInterval>,
 }
 
 impl PoolState {
-    /// As the engine tells it, with the intervals that are over.
+    /// The state of the engine, with the finished intervals.
     pub fn of(engine: &Engine, intervals: &[PoolInterval]) -> Self {
         let status = engine.status();
         let fast = FastTier {
@@ -115,20 +115,20 @@ impl PoolState {
         Self { statistics, intervals, ..self.clone() }
     }
 
-    /// What its hosts wrote.
+    /// Bytes that the hosts wrote.
     fn written_bytes(&self) -> u64 {
         self.statistics.iter().map(|class| class.host_written_bytes).sum()
     }
 }
 
-/// The fast tier of a pool at a moment: its room behind journal and roots, and what takes it.
+/// The fast tier of a pool at one moment: its space without journal and roots, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastTier {
-    /// Room for data and map.
+    /// Bytes for data and map.
     pub total_bytes: u64,
-    /// Taken by data, map and what is not yet free again.
+    /// Bytes in use by data, map and space that is not yet free again.
     pub used_bytes: u64,
-    /// Data of hosts.
+    /// Bytes of live host data.
     pub live_bytes: u64,
 }
 
@@ -143,7 +143,7 @@ impl FastTier {
 }
 
 impl Wear {
-    /// What happened since an earlier moment of the same target.
+    /// The change since an earlier moment of the same target.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let drives = self.drives.iter().zip(&before.drives).map(|(now, then)| now.since(then)).collect();
@@ -151,7 +151,7 @@ impl Wear {
         Self { drives, pool }
     }
 
-    /// All drives of a role as one; none where one of them is not rated.
+    /// All drives of a role as one tier; none where one of them is not rated.
     fn tier(&self, role: Role) -> Option<Tier> {
         let host_bytes = self.pool.as_ref().map(PoolState::written_bytes).filter(|bytes| *bytes > 0)? as f64;
         let (mut all, mut written, mut media) = (None::<Life>, 0, 0);
@@ -170,21 +170,21 @@ impl Wear {
         Some(Tier { life: all?, share: written as f64 / host_bytes, waf })
     }
 
-    /// Both tiers of a pool, and the endurance that the first worn of them leaves it.
+    /// Both tiers of a pool, and the endurance that follows from the tier that is worn first.
     fn endurance(&self) -> Option<(Tier, Tier, Result<Effective, EnduranceError>)> {
         let (fast, capacity) = (self.tier(Role::Fast)?, self.tier(Role::Capacity)?);
         Some((fast, capacity, endurance::pool(&fast, &capacity)))
     }
 
-    /// For results to be read by programs.
+    /// The JSON of results.
     #[must_use]
     pub fn json(&self) -> Value {
         let drives: Vec<Value> = self.drives.iter().map(drive_json).collect();
         let pool = self.pool.as_ref().map(|pool| {
-            // Not known where nothing was written, or a tier is not rated.
+            // Unknown where nothing was written or a tier is not rated.
             let endurance = self.endurance();
             let effective = endurance.as_ref().and_then(|(_, _, effective)| effective.as_ref().ok());
-            // No JSON number is infinite: a pool whose tiers were not written has none.
+            // JSON has no infinity: a pool whose tiers were not written gets null.
             let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
             json!({
                 "host_written_bytes": pool.written_bytes(),
@@ -202,7 +202,7 @@ impl Wear {
         json!({ "drives": drives, "pool": pool })
     }
 
-    /// For people; `None` where nothing was read or written.
+    /// As text; `None` where nothing was read or written.
     #[must_use]
     pub fn table(&self) -> Option<String> {
         let is_used = |drive: &DriveState| drive.counters.host_read_bytes + drive.counters.host_written_bytes > 0;

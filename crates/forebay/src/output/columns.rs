@@ -1,35 +1,35 @@
-//! Tables that fit the terminal: nothing is cut off. What is too wide is written over several lines of a row, and columns that
-//! find no room follow below, under the names of their rows.
+//! Tables that fit the terminal without cutting anything off. Wide texts wrap within their row, and columns without room follow below,
+//! under the names of their rows.
 
 use super::width::width;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// A column of text is made no narrower than this to fit: then columns are moved below.
+/// A text column is narrowed to no less than this; then columns move below instead.
 const TEXT_CHARS_MIN: usize = 24;
 
-/// A table whose columns, but for the first `left` ones, are numbers.
+/// A table; the columns after the first `left` ones are numbers.
 pub fn table(head: &[&str], left: usize, rows: &[Vec<String>]) -> String {
     fitted(head, left, &[(None, rows)], width())
 }
 
-/// Rows below a title of theirs.
+/// Rows with a title.
 pub type Section = (String, Vec<Vec<String>>);
 
-/// One table of several sections, each below its title.
+/// One table with several sections, each under its title.
 pub fn sections(head: &[&str], left: usize, sections: &[Section]) -> String {
     let parts: Vec<Part<'_>> = sections.iter().map(|(title, rows)| (Some(title.as_str()), rows.as_slice())).collect();
     fitted(head, left, &parts, width())
 }
 
-/// A title, where there is one, and rows.
+/// An optional title, and rows.
 type Part<'a> = (Option<&'a str>, &'a [Vec<String>]);
 
 fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The table in so many columns of characters, where that is possible.
+/// The table in `width` characters, where possible.
 fn fitted(head: &[&str], left: usize, parts: &[Part<'_>], width: usize) -> String {
     let natural = |column: usize| {
         let rows = parts.iter().flat_map(|(_, rows)| rows.iter());
@@ -48,10 +48,10 @@ fn fitted(head: &[&str], left: usize, parts: &[Part<'_>], width: usize) -> Strin
     if total(&widths) <= width || widths.len() < 2 {
         return block(head, left, parts, &widths, &all);
     }
-    // Below there is room for longer texts.
+    // Below, longer texts have room.
     let text_max = |column: usize| if column < left { (width / 2).max(chars(head[column])) } else { usize::MAX };
     let widths: Vec<usize> = (0..head.len()).map(|column| natural(column).min(text_max(column))).collect();
-    // The first column says what a row is about, so it stands in each part.
+    // The first column identifies the row, so each block repeats it.
     let mut blocks = vec![vec![0]];
     let mut used = widths[0];
     for column in 1..widths.len() {
@@ -67,7 +67,7 @@ fn fitted(head: &[&str], left: usize, parts: &[Part<'_>], width: usize) -> Strin
     blocks.iter().map(|columns| block(head, left, parts, &widths, columns)).collect::<Vec<_>>().join("\n\n")
 }
 
-/// These columns, in these widths.
+/// The given columns with the given widths.
 fn block(head: &[&str], left: usize, parts: &[Part<'_>], widths: &[usize], columns: &[usize]) -> String {
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     let mut lines = row_lines(&head, left, widths, columns);
@@ -78,7 +78,7 @@ fn block(head: &[&str], left: usize, parts: &[Part<'_>], widths: &[usize], colum
     lines.join("\n")
 }
 
-/// A row, which takes as many lines as its longest text.
+/// Lines of a row: as many as its longest cell has.
 fn row_lines(row: &[String], left: usize, widths: &[usize], columns: &[usize]) -> Vec<String> {
     let cells = columns.iter().map(|&column| {
         let cell = row.get(column).map_or("", String::as_str);
@@ -98,7 +98,7 @@ fn row_lines(row: &[String], left: usize, widths: &[usize], columns: &[usize]) -
     (0..cells.iter().map(Vec::len).max().unwrap_or(0)).map(line).collect()
 }
 
-/// A cell in pieces of at most so many characters, at spaces or where a path or a list may be parted.
+/// Splits a cell into pieces of at most `width` characters, at spaces or within paths and lists.
 fn pieces(text: &str, width: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest: Vec<char> = text.chars().collect();

@@ -26,7 +26,7 @@ pub enum Format {
     Json,
 }
 
-/// Writes a line and makes sure that it has left.
+/// Writes a line and flushes it.
 pub fn line(text: &str) -> Result<()> {
     written(|out| writeln!(out, "{}", harmless(text)))
 }
@@ -36,12 +36,12 @@ pub fn raw(bytes: &[u8]) -> Result<()> {
     written(|out| out.write_all(bytes))
 }
 
-/// What `write` writes to standard output by itself has left, or did not.
+/// Runs `write`, which writes to standard output itself, and flushes.
 pub fn by_itself(write: impl FnOnce() -> io::Result<()>) -> Result<()> {
     open().and_then(|()| write()).and_then(|()| io::stdout().flush()).context("cannot write to standard output")
 }
 
-/// What is written there arrives somewhere.
+/// Fails where standard output is closed.
 fn open() -> io::Result<()> {
     if stdout::was_closed() {
         return Err(io::Error::other("it is closed; send it to a file, or to /dev/null where nobody wants it"));
@@ -49,21 +49,20 @@ fn open() -> io::Result<()> {
     Ok(())
 }
 
-/// What `write` writes to standard output has left, or did not.
+/// Runs `write` on standard output and flushes.
 fn written(write: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
     let mut out = io::stdout().lock();
     open().and_then(|()| write(&mut out)).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
-/// Writes a JSON object with the schema version first, and then the command that made it: a result that lies in a file says how
-/// it came about.
+/// Writes a JSON object with the schema version first, then the command that made it, so that a result in a file shows its origin.
 pub fn json(value: Value) -> Result<()> {
     let mut text = String::new();
     laid_out(&documented(value), 0, &mut text)?;
     line(&text)
 }
 
-/// Appends a value with a line for each field and element, but lists of numbers alone in one: a histogram has hundreds.
+/// Appends a value with one line per field and element, but lists of only numbers in one line: a histogram has hundreds.
 fn laid_out(value: &Value, depth: usize, into: &mut String) -> Result<()> {
     let begin = |into: &mut String, at: usize, depth: usize| {
         into.push_str(if at == 0 { "\n" } else { ",\n" });
@@ -95,24 +94,24 @@ fn laid_out(value: &Value, depth: usize, into: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The same in one line, where one such object follows the other: readers take them line by line.
+/// Writes an object in one line, where several follow each other: readers take them line by line.
 pub fn json_line(value: Value) -> Result<()> {
     line(&one_line(value))
 }
 
-/// What [`json_line`] writes.
+/// The text that [`json_line`] writes.
 pub fn one_line(value: Value) -> String {
     documented(value).to_string()
 }
 
-/// A table below its title, where it has one.
+/// A table under its title, where it has one.
 pub fn titled(table: &Table) -> String {
     let head: Vec<&str> = table.head.iter().map(String::as_str).collect();
     let title = if table.title.is_empty() { String::new() } else { format!("{}\n", table.title) };
     format!("{title}{}", self::table(&head, table.left, &table.rows))
 }
 
-/// Writes what is for people: lines that are wider than the terminal go on below, parted at spaces.
+/// Writes text for people: lines wider than the terminal wrap at spaces.
 pub fn text(text: &str) -> Result<()> {
     line(&wrapped(text, width()))
 }
@@ -122,7 +121,7 @@ pub fn screen(text: &str) -> Result<()> {
     line(&fitting(&wrapped(text, width()), height()))
 }
 
-/// The lines that find room, one being left for the cursor.
+/// The lines that fit, leaving one for the cursor.
 fn fitting(text: &str, rows: Option<usize>) -> String {
     let lines: Vec<&str> = text.lines().collect();
     match rows.map(|rows| rows.saturating_sub(1).max(1)) {
@@ -135,7 +134,7 @@ fn fitting(text: &str, rows: Option<usize>) -> String {
     }
 }
 
-/// Empties the terminal, for what is shown again and again.
+/// Clears the terminal before a repeated display.
 pub fn clear() -> Result<()> {
     // ECMA-48: erase the display, cursor to the first line.
     raw(b"\x1b[2J\x1b[H")
@@ -147,13 +146,13 @@ fn wrapped(text: &str, width: usize) -> String {
         let indent: String = line.chars().take_while(|&c| c == ' ').take(width / 2).chain("  ".chars()).collect();
         let mut rest = line.to_owned();
         while rest.chars().count() > width {
-            // The space that parts two lines may stand just behind the first.
+            // The space that ends a line may be just after the width.
             let end = rest.char_indices().nth(width + 1).map_or(rest.len(), |(end, _)| end);
             let from = rest.len() - rest.trim_start().len();
             if from >= end {
                 break;
             }
-            // A word that finds no room in any line stays whole, as a path or an address is copied.
+            // A word that is longer than a line stays whole, so that paths and addresses can be copied.
             let inside = rest[from..end].rfind(' ').or_else(|| rest[end..].find(' ').map(|at| end - from + at));
             let Some(at) = inside.map(|at| from + at) else { break };
             lines.push(rest[..at].trim_end().to_owned());
@@ -164,12 +163,12 @@ fn wrapped(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// A ratio with two digits, or a dash.
+/// A ratio with two decimals, or a dash.
 pub fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// Whether the reader of our output has gone: no error of ours.
+/// Whether the reader of the output has closed it, which is not an error of this program.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kind =
         |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
@@ -181,7 +180,7 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// A page of 67 lines scrolled what matters out of a terminal of 24.
+    /// A page of 67 lines scrolled the important part out of a terminal of 24 lines.
     #[test]
     fn a_screen_has_no_more_lines_than_the_terminal() {
         let text = (1..=30).map(|line| line.to_string()).collect::<Vec<_>>().join("\n");
@@ -195,7 +194,7 @@ mod tests {
         assert_eq!(fitting(&text, None), text);
     }
 
-    /// Histograms had a line for each number.
+    /// Histograms took one line per number.
     #[test]
     fn lists_of_numbers_are_one_line_and_all_else_is_as_it_was() {
         let laid_out = |value: &Value| {

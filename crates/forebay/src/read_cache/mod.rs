@@ -1,4 +1,4 @@
-//! Hit ratios of policies of the read cache: the same reads through caches with each of them.
+//! Hit ratios of read-cache policies: the same reads through a cache with each policy.
 
 mod patterns;
 mod requests;

@@ -1,26 +1,26 @@
-//! Streams that are made for caches of a size: a loop that just fits, and scans beside a load.
+//! Streams tailored to a cache size: a loop that just fits, and scans beside a load.
 
 use super::requests::{Access, Origin, Stream};
 use anyhow::Result;
 use forebay_placement::cache::Key;
 
-/// The load, of which caches have a part: what it reads is worth a copy.
+/// The load, which benefits from a cache that holds part of it.
 const LOAD: &str = "zipf:?alpha=1&reads=1";
 /// The disk that scans read.
 const SCANNED_DISK: u16 = 1;
 /// Rounds of the loop.
 const ROUNDS: usize = 20;
 
-/// A way to make one.
+/// How a stream is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Pattern {
-    /// In sequence over nine tenths of as many blocks as there are places, again and again.
+    /// Repeated sequential reads of nine tenths of the cache's blocks.
     Loop,
-    /// Beside the load, a scan by requests of so many bytes from this byte on, each after so many reads of the load.
+    /// A scan beside the load, with requests of `request_bytes` from byte `first_byte` on, each after `after` reads of the load.
     Scan { request_bytes: u64, first_byte: u64, after: usize },
 }
 
-/// What is always run. About every second block that is read is one of the scan.
+/// The patterns that always run. With scans, about every second block read belongs to the scan.
 pub const ALL: [(&str, Pattern); 4] = [
     ("loop over 0.9 of the cache", Pattern::Loop),
     ("scan by 64 KiB beside a load", Pattern::Scan { request_bytes: 65_536, first_byte: 0, after: 16 }),
@@ -28,15 +28,15 @@ pub const ALL: [(&str, Pattern); 4] = [
     ("scan by 2 KiB", Pattern::Scan { request_bytes: 2048, first_byte: 0, after: 1 }),
 ];
 
-/// The load, read once for all patterns.
+/// Generates the load once for all patterns.
 ///
 /// # Errors
-/// It cannot be generated.
+/// The load cannot be generated.
 pub fn load() -> Result<Stream> {
     Stream::read(LOAD)
 }
 
-/// The stream for a cache of so many places.
+/// The stream for a cache of `places` blocks.
 pub fn make(name: &str, pattern: Pattern, load: &Stream, places: u32) -> Stream {
     let accesses = match pattern {
         Pattern::Loop => {

@@ -1,4 +1,4 @@
-//! The streams: which blocks hosts read, write and discard.
+//! The streams: which blocks the hosts read, write and discard.
 
 use crate::traces::{self, Blocks, What};
 use anyhow::{Context, Result, bail};
@@ -6,8 +6,8 @@ use forebay_placement::cache::Key;
 use forebay_trace::generate;
 use std::collections::{BTreeSet, VecDeque};
 
-/// What is always run: reads by Zipf's law, in one stream with changes of what is hot; YCSB's six workloads; a log-structured merge
-/// tree with users that read.
+/// The streams that always run: Zipf reads, in one of them with a changing hot set; YCSB's six workloads; a log-structured merge tree with
+/// readers.
 pub const BUILT_IN: [&str; 11] = [
     "zipf:?alpha=0.8&reads=1",
     "zipf:?alpha=1&reads=1",
@@ -22,9 +22,9 @@ pub const BUILT_IN: [&str; 11] = [
     "rocksdb:?scale=0.001&reads=0.5",
 ];
 
-/// Blocks that reads and writes of a stream may have, each counted as often as it is accessed.
+/// Maximum number of blocks read and written by a stream, counting repeated accesses.
 const ACCESSES_MAX: u64 = 1 << 25;
-/// A read that goes on inside the block in which another ended follows it within so many reads.
+/// A read counts as continuing another within a block only if at most this many reads lie between them.
 const CONTINUED_WITHIN: usize = 64;
 
 /// A request.
@@ -33,12 +33,12 @@ pub struct Access {
     pub what: What,
     pub first: Key,
     pub blocks: u64,
-    /// A read that begins inside the block in which one of the last reads ended: of one reader whose requests are not aligned.
+    /// Whether the read begins inside the block in which one of the last reads ended: a reader with unaligned requests.
     pub goes_on_inside: bool,
 }
 
 impl Access {
-    /// A read of so many blocks.
+    /// A read of `blocks` blocks.
     pub fn read(first: Key, blocks: u64) -> Self {
         Self { what: What::Read, first, blocks, goes_on_inside: false }
     }
@@ -52,14 +52,14 @@ impl Access {
     }
 }
 
-/// Where a stream is from.
+/// Origin of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A file: somebody did that once.
+    /// A recorded file of a real load.
     Recorded,
     /// A generator.
     Generated,
-    /// Made for a cache of just this size.
+    /// Made for exactly this cache size.
     Made,
 }
 
@@ -68,9 +68,9 @@ pub struct Stream {
     pub name: String,
     pub origin: Origin,
     pub accesses: Vec<Access>,
-    /// Different blocks that are read or written, in order.
+    /// Distinct blocks that are read or written, sorted.
     pub known: Vec<Key>,
-    /// Different blocks that are read.
+    /// Number of distinct blocks that are read.
     pub read_blocks: u64,
 }
 
@@ -78,14 +78,14 @@ impl Stream {
     /// Reads a trace to its end.
     ///
     /// # Errors
-    /// It cannot be read, tells no reads, or is too large.
+    /// The trace cannot be read, has no reads, or is too large.
     pub fn read(text: &str) -> Result<Self> {
         let (mut accesses, mut last_reads) = (Vec::new(), VecDeque::new());
         let (mut count, mut outside) = (0, None);
         traces::read_blocks(text, |blocks| {
             match access(blocks, &mut last_reads) {
                 Ok(access) => {
-                    // What is discarded is looked at only as far as it is known.
+                    // A discard counts as one, because only its known blocks are looked at.
                     count += if access.what == What::Discard { 1 } else { access.blocks };
                     accesses.push(access);
                 }
@@ -107,7 +107,7 @@ impl Stream {
         Ok(found)
     }
 
-    /// Of these requests.
+    /// A stream of these accesses.
     pub fn of(name: String, origin: Origin, accesses: Vec<Access>) -> Self {
         let different = |of: &[What]| -> BTreeSet<Key> {
             accesses.iter().filter(|access| of.contains(&access.what)).flat_map(|access| access.keys()).collect()
@@ -117,13 +117,13 @@ impl Stream {
         Self { name, origin, accesses, known, read_blocks }
     }
 
-    /// Reads that go on inside a block.
+    /// Number of reads that begin inside the block of an earlier read's end.
     pub fn going_on_inside(&self) -> u64 {
         self.accesses.iter().filter(|access| access.goes_on_inside).count() as u64
     }
 }
 
-/// What a request does. `last_reads`: the blocks in which the last reads ended.
+/// Converts a request. `last_reads`: the blocks in which the last reads ended.
 fn access(blocks: Blocks, last_reads: &mut VecDeque<Key>) -> Result<Access> {
     let disk = u16::try_from(blocks.volume).context("more volumes than a pool may have disks, 65,536")?;
     let key = |block| Key::new(disk, block).with_context(|| format!("block {block} is above 2^48"));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn reads_that_go_on_inside_a_block_are_known() {
-        // Two readers by turns, one of them aligned; then one that begins inside a block which nobody read.
+        // Two interleaved readers, one of them aligned; then one that begins inside a block that nobody read.
         let found = stream(
             "0,read,512,65536,,\n1,read,1048576,65536,,\n2,read,66048,65536,,\n3,read,1114112,65536,,\n4,read,9000000,512,,\n",
         )

@@ -1,4 +1,4 @@
-//! Every stream and size through every policy.
+//! Runs every stream and size through every policy.
 
 use super::patterns;
 use super::requests::{BUILT_IN, Origin, Stream};
@@ -8,54 +8,54 @@ use anyhow::{Result, bail};
 use forebay_placement::cache::{Event, Policy, optimum_hits};
 use std::collections::BTreeMap;
 
-/// Sizes where nothing else is asked for, in percent of the blocks that are read.
+/// Default sizes in percent of the distinct blocks read.
 const SIZES_PERCENT: [f64; 3] = [0.1, 1.0, 10.0];
-/// Blocks that are staged, in percent of those that are read, whatever the size of the cache: else a row would differ from another
-/// in what is read, too.
+/// Staged blocks in percent of the distinct blocks read, the same for every cache size: otherwise rows would also differ in which reads
+/// count.
 pub const STAGED_PERCENT: u64 = 10;
-/// Blocks of which patterns have so many percent as places.
+/// Distinct blocks to which the percentages of patterns refer.
 const PATTERN_BLOCKS: u64 = 131_072;
 
-/// What is run.
+/// What to run.
 pub struct Plan {
-    /// Traces beside the built-in streams.
+    /// Traces in addition to the built-in streams.
     pub traces: Vec<String>,
-    /// Only the traces.
+    /// Whether only the traces run.
     pub without_built_in: bool,
-    /// Sizes in percent of the blocks that are read; none: the usual ones.
+    /// Sizes in percent of the distinct blocks read; empty uses the defaults.
     pub sizes_percent: Vec<f64>,
 }
 
-/// What a policy makes of a stream, in blocks.
+/// Result of a policy on a stream, in blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub hits: u64,
-    /// Copied to the fast tier.
+    /// Blocks copied to the fast tier.
     pub fills: u64,
 }
 
-/// A row: a stream through caches of a size.
+/// A row: a stream through caches of one size.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub stream: String,
     pub origin: Origin,
-    /// Which of the stream's reads count.
+    /// Which reads of the stream count.
     pub counted: Reads,
     pub size_percent: f64,
     pub places: u32,
     pub staged_blocks: u64,
-    /// Different blocks that are read.
+    /// Number of distinct blocks read.
     pub read_blocks: u64,
-    /// Reads of blocks of the capacity tier.
+    /// Number of block reads from the capacity tier.
     pub reads: u64,
     pub outcomes: BTreeMap<Policy, Outcome>,
     pub optimum_hits: u64,
 }
 
-/// Runs all of it, on several threads.
+/// Runs the plan on several threads.
 ///
 /// # Errors
-/// A trace that cannot be read; a size that no cache can have.
+/// A trace cannot be read, or a size is impossible for a cache.
 pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Vec<Row>> {
     let sizes = if plan.sizes_percent.is_empty() { &SIZES_PERCENT[..] } else { &plan.sizes_percent };
     if let Some(percent) = sizes.iter().find(|percent| !(0.001..=100.0).contains(*percent)) {
@@ -94,7 +94,7 @@ fn rows_of(stream: &Stream, sizes_percent: &[f64], counted: Reads) -> Vec<Row> {
     rows_at(stream, &sizes, counted)
 }
 
-/// The rows for caches of so many places each.
+/// The rows for caches of these sizes.
 fn rows_at(stream: &Stream, sizes: &[(f64, u32)], counted: Reads) -> Vec<Row> {
     let staged_blocks = stream.read_blocks * STAGED_PERCENT / 100;
     let events = events(stream, staged_blocks as usize, counted);

@@ -1,9 +1,9 @@
-//! What a cache sees of a stream: reads of blocks of the capacity tier, and the end of their copies.
+//! The events of a stream that a cache sees: reads of blocks of the capacity tier, and invalidations of copies.
 //!
-//! What hosts write is staged on the fast tier until as many other blocks were written after it as that has room for, and is read from there.
-//! The cache has no part in that: such reads count for nobody. Once it is destaged a read of it is the cache's, which has no copy
-//! by then, for the write ended it. What was discarded is read without any device. A block that was read but never written before
-//! is on the capacity tier.
+//! A written block is staged on the fast tier and read from there until as many other blocks were written after it as the stage holds.
+//! Reads of staged blocks do not involve the cache and count for no policy. After destaging, reads go to the cache, which has no copy then,
+//! because the write invalidated it. Discarded blocks are read without any device. A block that was read but never written is on the
+//! capacity tier.
 
 use super::requests::{Access, Stream};
 use crate::traces::What;
@@ -13,35 +13,35 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// Which reads count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// All of them.
+    /// All reads.
     All,
-    /// All but those of a block in which one read ended and the next begins: its reader, or who reads ahead of it, still has it.
+    /// All reads but those of the block in which one read ended and the next begins: the reader, or its read-ahead, still has that block.
     OnceBetweenRequests,
 }
 
-/// Where the newest data of a block is, if not on the capacity tier.
+/// Place of a block's newest data, where it is not the capacity tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Staged by the write of this number.
+    /// Staged by the write with this number.
     Staged(u64),
     Discarded,
 }
 
-/// What is staged, and which write is next to be destaged.
+/// The staged blocks in the order of destaging.
 struct Staging {
     blocks: HashMap<Key, State>,
-    /// Writes, the oldest first; only a block's newest counts.
+    /// Writes, oldest first; only the newest write of a block counts.
     writes: VecDeque<(Key, u64)>,
     staged: usize,
     written: u64,
     staged_max: usize,
 }
 
-/// The events of a cache beside a fast tier that stages so many blocks.
+/// The events of a cache beside a fast tier that stages `staged_max` blocks.
 pub fn events(stream: &Stream, staged_max: usize, reads: Reads) -> Vec<Event> {
     let mut staging = Staging { blocks: HashMap::new(), writes: VecDeque::new(), staged: 0, written: 0, staged_max };
     let mut events = Vec::new();
-    // What a cache may know of: the end of anything else is no event.
+    // Blocks that the cache may know; invalidations of other blocks are no events.
     let mut may_be_known = HashSet::new();
     let ends = |key: Key, events: &mut Vec<Event>, may_be_known: &mut HashSet<Key>| {
         if may_be_known.remove(&key) {
@@ -70,7 +70,7 @@ pub fn events(stream: &Stream, staged_max: usize, reads: Reads) -> Vec<Event> {
     events
 }
 
-/// The blocks of a request that are ever read or written: nothing is said of the others.
+/// The blocks of a request that the stream reads or writes; others need no events.
 fn known_of(stream: &Stream, access: Access) -> &[Key] {
     let from = stream.known.partition_point(|&key| key < access.first);
     let to = stream.known.partition_point(|&key| key <= access.last());
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(reads(&[write(1), write(2), write(3), read], 2), [1], "three were written, two are staged");
         assert_eq!(reads(&[write(1), write(2), write(1), write(3), read], 2), [0; 0], "written again");
         assert_eq!(reads(&[write(1), write(1), write(1), read], 2), [0; 0], "one block, whatever it was written");
-        // The end of a copy is an event where there may be one.
+        // An invalidation is an event only where there may be a copy.
         let key = Key::from_bits(1);
         let all = |accesses: &[Access]| events(&stream(accesses), 2, Reads::All);
         assert_eq!(all(&[write(1), write(7)]), []);

@@ -7,7 +7,7 @@ use crate::output;
 use forebay_placement::cache::Policy;
 use serde_json::{Map, Value, json};
 
-/// What marks rows in which blocks between two requests are read once.
+/// Marks rows in which a block that two requests share is read once.
 const ONCE: &str = " (once)";
 
 fn optimum(rows: &[&Row]) -> f64 {
@@ -66,7 +66,7 @@ fn name(row: &Row) -> String {
     format!("{}{}", row.stream, if row.counted == Reads::All { "" } else { ONCE })
 }
 
-/// The rows for people.
+/// The rows as text.
 pub fn text(rows: &[Row]) -> String {
     let mut head = vec!["stream", "size", "places", "reads", "reads/size"];
     head.extend(Policy::ALL.map(Policy::name));
@@ -97,7 +97,7 @@ pub fn text(rows: &[Row]) -> String {
     parts.join("\n")
 }
 
-/// What a set says; nothing where it has no rows.
+/// Summary of a set of rows; none where it is empty.
 fn about(set: Set, rows: &[&Row]) -> Option<String> {
     if rows.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What rows say of a policy, and whether what is promised of ours holds over them.
+//! Summaries of a policy's rows, and whether the promise for our policy holds.
 
 use super::requests::Origin;
 use super::run::Row;
@@ -6,11 +6,11 @@ use super::staging::Reads;
 use forebay_placement::cache::Policy;
 use std::collections::BTreeSet;
 
-/// What is promised of ours: no more is lost against the better of LRU and ARC.
+/// The promise: our policy loses no more than this against the better of LRU and ARC.
 pub const LOSS_MAX: f64 = 0.02;
-/// Where not even the optimum hits so much, next to nothing is read again, and the row says nothing of policies.
+/// Where even the optimum hits less than this, next to nothing is read again and the row does not distinguish policies.
 pub const TELLING_MIN: f64 = 0.01;
-/// Streams from which on something may be said of streams in general.
+/// Least number of streams for a verdict on streams in general.
 const STREAMS_MIN: usize = 3;
 
 impl Row {
@@ -18,7 +18,7 @@ impl Row {
         hits as f64 / self.reads.max(1) as f64
     }
 
-    /// Part of the reads that hit.
+    /// Hits over counted reads.
     pub fn hit_ratio(&self, policy: Policy) -> f64 {
         self.ratio(self.outcomes[&policy].hits)
     }
@@ -28,7 +28,7 @@ impl Row {
         self.outcomes[&Policy::Lru].hits.max(self.outcomes[&Policy::Arc].hits)
     }
 
-    /// Hits of a policy beside those of the better of LRU and ARC; none where that has none.
+    /// Hits of a policy over those of the better of LRU and ARC; none where that one has no hits.
     pub fn of_better(&self, policy: Policy) -> Option<f64> {
         (self.better() > 0).then(|| self.outcomes[&policy].hits as f64 / self.better() as f64)
     }
@@ -42,7 +42,7 @@ impl Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     Recorded,
-    /// The same, but where a read goes on inside the block in which another ended that block is read once.
+    /// The recorded rows, where a block that one read ended in and another continues inside is read once.
     RecordedOnce,
     Generated,
     Made,
@@ -73,7 +73,7 @@ impl Set {
         }
     }
 
-    /// Its rows; none where they would be those of another set.
+    /// The rows of the set; empty where they would equal those of another set.
     pub fn of(self, rows: &[Row]) -> Vec<&Row> {
         if self == Self::RecordedOnce && rows.iter().all(|row| row.counted == Reads::All) {
             return Vec::new();
@@ -82,15 +82,15 @@ impl Set {
     }
 }
 
-/// What rows say of a policy.
+/// Summary of a policy's rows.
 pub struct Summary<'a> {
     pub policy: Policy,
     pub mean_ratio: f64,
-    /// Hits beside those of the better of LRU and ARC: the mean, and where that is least.
+    /// Hits over those of the better of LRU and ARC: the mean, and the lowest row.
     pub mean_of_better: Option<f64>,
     pub worst: Option<(f64, &'a Row)>,
     pub rows_below: usize,
-    /// Blocks copied, beside the reads.
+    /// Mean of blocks copied over reads.
     pub mean_fills: f64,
 }
 
@@ -114,17 +114,17 @@ pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// Rows of which even the optimum hits next to nothing.
+/// Number of rows in which even the optimum has next to no hits.
 pub fn untelling(rows: &[&Row]) -> usize {
     rows.iter().filter(|row| !row.is_telling()).count()
 }
 
-/// Whether something that is promised of ours holds over rows.
+/// Whether a promise for our policy holds over a set of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Yes,
     No,
-    /// Nothing speaks against it, and too few streams for it.
+    /// No row contradicts it, but there are too few streams.
     NotDecided,
 }
 
@@ -148,7 +148,7 @@ impl Verdict {
     }
 }
 
-/// What is promised of ours, and whether it holds over these rows.
+/// The promises for our policy and their verdicts over these rows.
 pub fn verdicts(rows: &[&Row]) -> [(&'static str, Verdict); 2] {
     let [lru, arc, ours] = [Policy::Lru, Policy::Arc, Policy::Ours].map(|policy| Summary::of(policy, rows));
     let is_above = ours.mean_ratio > lru.mean_ratio && ours.mean_ratio > arc.mean_ratio;
@@ -193,7 +193,7 @@ mod tests {
         let empty = |stream| row(stream, Origin::Recorded, 0, 3, 3, 9);
         assert_eq!(of(&[good("a"), good("b"), good("c")]), [Verdict::Yes; 2]);
         assert_eq!(of(&[good("a"), empty("b"), empty("c")]), [Verdict::NotDecided; 2], "one stream speaks");
-        // 2 % below in one row, above on average; then the other way round.
+        // 2 % below in one row, above on average; then the reverse.
         let below = row("d", Origin::Recorded, 1000, 1000, 979, 3000);
         assert_eq!(of(&[good("a"), good("b"), good("c"), below]), [Verdict::Yes, Verdict::No]);
         let little = |stream| row(stream, Origin::Recorded, 1000, 1000, 990, 3000);

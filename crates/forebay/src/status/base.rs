@@ -1,9 +1,9 @@
-//! Disks that lie over a base, as people see them.
+//! Disks over a base, as text.
 
 use crate::output;
 use serde_json::Value;
 
-/// How far the copying of a base is; `-` where there is none.
+/// Progress of copying the base; `-` where there is none.
 pub fn cell(base: &Value) -> String {
     let Some((copied, all)) = base["copied_bytes"].as_u64().zip(base["size_bytes"].as_u64()) else {
         return "-".to_owned();
@@ -16,7 +16,7 @@ pub fn cell(base: &Value) -> String {
     }
 }
 
-/// A line for each disk over a base; `None` where there is none.
+/// One line for each disk over a base; `None` where there is none.
 pub fn lines(disks: &Value) -> Option<String> {
     let over = disks.as_array()?.iter().filter(|disk| disk["base"].is_object());
     let lines: Vec<String> = over

@@ -1,4 +1,4 @@
-//! Classes, as people see them.
+//! Classes, as text.
 
 use crate::output;
 use serde_json::Value;
@@ -8,7 +8,7 @@ pub fn table(classes: &Value) -> String {
     let number = |class: &Value, key: &str| class[key].as_u64().unwrap_or(0);
     let text = |class: &Value, key: &str| class[key].as_str().unwrap_or("-").to_owned();
     let is_packed = |class: &Value| class["compression"].as_f64().is_some_and(|ratio| ratio > 1.0);
-    // What is stored as it is needs no column.
+    // Without packed data, the table has no column for it.
     let shows_packed = classes.as_array().into_iter().flatten().any(is_packed);
     let rows: Vec<Vec<String>> = classes
         .as_array()

@@ -1,10 +1,10 @@
-//! Devices since the server's start, as people see them.
+//! Device figures since the server's start, as text.
 
 use super::rates::labels;
 use crate::output;
 use serde_json::Value;
 
-/// What each was asked, and how deep its queue was: in the mean over all the time, and now.
+/// Requests of each device, and its queue depth: the mean over the whole time, and the present one.
 pub fn table(status: &Value) -> String {
     let devices: Vec<&Value> = status["devices"].as_array().into_iter().flatten().collect();
     let names: Vec<&str> = devices.iter().map(|device| device["name"].as_str().unwrap_or("-")).collect();
@@ -15,7 +15,7 @@ pub fn table(status: &Value) -> String {
         .map(|(device, label)| {
             let number = |value: &Value| value.as_u64().unwrap_or(0);
             let busy_ns: u64 = kinds.iter().map(|kind| number(&device[kind]["busy_ns"])).sum();
-            // Little's law: the times of all requests over the time in which they came.
+            // Little's law: the sum of all request times divided by the elapsed time.
             let mean = status["uptime_seconds"].as_f64().filter(|&seconds| seconds > 0.0);
             let mean = mean.map_or_else(|| "-".to_owned(), |seconds| format!("{:.2}", busy_ns as f64 / 1e9 / seconds));
             vec![
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Depths of devices were promised of the status, and stood nowhere.
+    /// The status was documented to show device depths but did not.
     #[test]
     fn regression_devices_have_their_depth_within_80_columns() {
         let kind =

@@ -1,9 +1,9 @@
-//! Groups of the capacity tier, as people see them.
+//! Lifetime groups of the capacity tier, as text.
 
 use crate::output;
 use serde_json::Value;
 
-/// The groups that hold anything, as a table; none where all is in one.
+/// The groups that hold data, as a table; none where all data is in one group.
 pub fn table(lifetimes: &Value) -> Option<String> {
     let size = |value: &Value| value.as_u64().map_or_else(|| "-".to_owned(), output::size);
     let groups = lifetimes["groups"].as_array()?;

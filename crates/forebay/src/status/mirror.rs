@@ -1,9 +1,9 @@
-//! Devices that are several, a mirrored fast tier and a capacity tier with parity, as people see them.
+//! Multi-device tiers as text: a mirrored fast tier, and a capacity tier with parity.
 
 use crate::output;
 use serde_json::Value;
 
-/// The same of a capacity tier with parity.
+/// Lines of a capacity tier with parity; none without parity.
 pub fn parity_lines(array: &Value) -> Option<String> {
     let redundancy = array["redundancy"].as_str()?;
     let mut lines = lines_of(array, &format!("capacity tier with parity {redundancy}"))?;
@@ -27,7 +27,7 @@ pub fn parity_lines(array: &Value) -> Option<String> {
     Some(lines)
 }
 
-/// A line for the mirror, and one for each member that does not hold everything; none where the fast tier is one device.
+/// A line for the mirror, and one for each incomplete member; none where the fast tier is one device.
 pub fn lines(mirror: &Value) -> Option<String> {
     lines_of(mirror, "fast tier mirrored")
 }

@@ -1,4 +1,4 @@
-//! What a server says of itself, as people see it.
+//! A server's status as text.
 
 pub mod base;
 mod classes;
@@ -32,14 +32,14 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or("-").to_owned()
 }
 
-/// A line for a device that has failed requests.
+/// A line for a device with failed requests.
 fn failed_line(device: &Value) -> String {
     let (name, errors, last) = (text(device, "name"), number(device, "errors"), text(device, "last_error"));
     let have = if errors == 1 { "HAS" } else { "HAVE" };
     format!("\n{name}: {} {have} FAILED since the start, the last: {last}", output::count(errors, "request"))
 }
 
-/// A device that has not answered a request for so long is shown, in nanoseconds.
+/// Age of an unanswered request from which on its device is shown as silent, in nanoseconds.
 const UNANSWERED_NS: u64 = 5_000_000_000;
 
 /// A line for a device that does not answer.
@@ -49,7 +49,7 @@ fn silent_line(device: &Value) -> Option<String> {
     Some(format!("\n{}: has NOT ANSWERED a request for {seconds} s", text(device, "name")))
 }
 
-/// A line for a device that somebody else has written to.
+/// A line for a device that another writer has written to.
 fn overwritten_line(device: &Value) -> Option<String> {
     let why = device["overwritten"].as_str()?;
     Some(format!("\n{}: IS NOT WHAT IT WAS when the pool was opened: {why}", text(device, "name")))
@@ -58,12 +58,12 @@ fn overwritten_line(device: &Value) -> Option<String> {
 /// The status as tables.
 pub fn render(status: &Value) -> String {
     let mut parts: Vec<String> = std::iter::once(head(status)).chain(tables(status)).collect();
-    // Behind the tiers.
+    // The devices follow the tiers.
     parts.insert(2.min(parts.len()), devices::table(status));
     parts.join("\n\n")
 }
 
-/// What is to be known of the pool as a whole.
+/// The lines about the pool as a whole.
 pub fn head(status: &Value) -> String {
     let pool = &status["pool"];
     let mut head = format!(
@@ -137,7 +137,7 @@ pub fn head(status: &Value) -> String {
     head
 }
 
-/// How full a pool is. With `overcommit` it may hold more than disks can be promised, as long as the fast tier has room.
+/// How full a pool is. With `overcommit` it may hold more than disks can be promised, as long as the fast tier has space.
 fn in_use(fill: f64, usable_bytes: u64) -> String {
     let usable = output::size(usable_bytes);
     if fill <= 1.0 {
@@ -187,7 +187,7 @@ pub fn tables(status: &Value) -> Vec<String> {
     parts.into_iter().chain(groups).chain(sources).collect()
 }
 
-/// The addresses stand last, where nothing has to be moved by their length.
+/// The addresses are the last column, so that their length moves nothing.
 fn exports_table(exports: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = exports.iter().map(|row| row.iter().take(3).cloned().collect()).collect();
     let table = output::table(&["EXPORT", "SIZE", "CLIENTS"], 1, &rows);
@@ -199,7 +199,7 @@ fn exports_table(exports: &[Vec<String>]) -> String {
 mod tests {
     use super::in_use;
 
-    /// It was "155 % of 181 MiB in use".
+    /// The status showed "155 % of 181 MiB in use".
     #[test]
     fn regression_an_overcommitted_pool_holds_no_more_than_all_of_it() {
         let usable_bytes = 181 << 20;

@@ -1,9 +1,9 @@
-//! What happened between two looks at a server, by the second: requests, disks, devices, classes, and what the pool moved itself.
+//! Changes between two status queries of a server, per second: requests, disks, devices, classes, and the pool's own data movement.
 
 use crate::output;
 use serde_json::Value;
 
-/// Longest name of a device that a table shows; its end tells more than its beginning.
+/// Maximum length of a device name in a table; longer names show their end, which distinguishes them better.
 const NAME_CHARS: usize = 14;
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -14,12 +14,12 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().into_iter().flatten()
 }
 
-/// The same entry in another look, by its name.
+/// The entry with the same name in another status.
 fn same<'a>(look: &'a Value, key: &str, name: &Value) -> &'a Value {
     list(look, key).find(|other| other["name"] == *name).unwrap_or(&Value::Null)
 }
 
-/// The end of a name that is longer than this.
+/// The last `chars` characters of a longer name.
 fn short(name: &str, chars: usize) -> String {
     let count = name.chars().count();
     if count <= chars {
@@ -28,7 +28,8 @@ fn short(name: &str, chars: usize) -> String {
     format!("..{}", name.chars().skip(count + 2 - chars).collect::<String>())
 }
 
-/// What a device is called: the end of its name, and of several that are one device (`A + B`) that of the first with the number of the others.
+/// Label of a device: the end of its name. For several devices that act as one (`A + B`), the label of the first with the number of the
+/// others.
 fn label(name: &str) -> String {
     match name.split_once(" + ") {
         Some((first, others)) if name.chars().count() > NAME_CHARS => {
@@ -40,7 +41,7 @@ fn label(name: &str) -> String {
     }
 }
 
-/// What devices are called, each otherwise: of those whose names end alike the second and later ones have a number.
+/// A distinct label for each device: where labels are equal, the second and later ones get a number.
 pub fn labels(names: &[&str]) -> Vec<String> {
     let mut given: Vec<String> = Vec::new();
     for name in names {
@@ -57,17 +58,17 @@ pub fn labels(names: &[&str]) -> Vec<String> {
     given
 }
 
-/// A rate of bytes; that it is of a second is said above the table.
+/// A byte rate; the text above the table says "a second".
 fn bytes_per_s(bytes: u64, seconds: f64) -> String {
     output::size((bytes as f64 / seconds) as u64)
 }
 
-/// By how much a number has grown.
+/// Increase of a counter.
 fn more(old: &Value, new: &Value, key: &str) -> u64 {
     number(new, key).saturating_sub(number(old, key))
 }
 
-/// What a device or a disk was asked between two looks, by kind.
+/// Requests of a device or disk between two status queries, by kind.
 struct Asked<'a> {
     old: &'a Value,
     now: &'a Value,
@@ -87,7 +88,7 @@ impl Asked<'_> {
         bytes_per_s(self.more(kind, "bytes"), self.seconds)
     }
 
-    /// How many requests were in flight, in the mean (Little's law).
+    /// Mean number of requests in flight (Little's law).
     fn depth(&self) -> String {
         let busy_ns: u64 =
             ["reads", "writes", "flushes", "discards"].iter().map(|kind| self.more(kind, "busy_ns")).sum();
@@ -100,7 +101,7 @@ impl Asked<'_> {
     }
 }
 
-/// Below which power of two of nanoseconds so many percent of the requests of a kind stayed between two looks.
+/// The power of two of nanoseconds below which `percent` of a kind's requests stayed between the two queries.
 fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
     let counts = |look: &Value| -> Vec<(u64, u64)> {
         let pairs = look["below_ns"].as_array().into_iter().flatten();
@@ -115,7 +116,7 @@ fn below_ns(old: &Value, new: &Value, percent: u64) -> Option<u64> {
     })
 }
 
-/// What those of a list that were asked anything were asked between two looks.
+/// Rows of the list's entries that had requests between the two queries.
 fn requests(before: &Value, now: &Value, key: &str, seconds: f64) -> Vec<Vec<String>> {
     let rows = list(now, key).filter_map(|entry| {
         let asked = Asked { old: same(before, key, &entry["name"]), now: entry, seconds };
@@ -135,13 +136,14 @@ fn requests(before: &Value, now: &Value, key: &str, seconds: f64) -> Vec<Vec<Str
     rows.collect()
 }
 
-/// The look before, where it is of the same server: what another one counted is no beginning.
+/// The earlier status, where it is of the same server process: counters of another process are no starting point.
 fn of_same_server<'a>(before: &'a Value, now: &Value) -> &'a Value {
     let uptime = |look: &Value| look["uptime_seconds"].as_f64().unwrap_or(0.0);
     if uptime(before) > uptime(now) { &Value::Null } else { before }
 }
 
-/// Tables of requests by kind, of disks, of exports, of devices, and of classes that did anything with what the pool moved itself. `before` may be empty: then all that
+/// Tables of requests by kind, disks, exports, devices, active classes, and the pool's own data movement. With an empty `before` the
+/// counters since the server's start are used; classes, which count over the pool's life, are then left out.
 /// happened since the server's start counts, and classes, which count over the pool's life, are left out.
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let before = of_same_server(before, now);
@@ -210,7 +212,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     tables.chain(held_back).collect()
 }
 
-/// How long the rates are of, as a line.
+/// A line with the period of the rates.
 pub fn head(before: &Value, now: &Value) -> String {
     let before = of_same_server(before, now);
     let (since, until) = (before["uptime_seconds"].as_f64(), now["uptime_seconds"].as_f64().unwrap_or(0.0));
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A mirror and the second of its members had one label.
+    /// A mirror and its second member had the same label.
     #[test]
     fn regression_devices_have_labels_of_their_own() {
         let (a, b) = ("/srv/pools/a21/fast0.img", "/srv/pools/a21/fast1.img");
@@ -238,7 +240,8 @@ mod tests {
         assert!(long[0].ends_with("375GA_1 +2") && long[0].chars().count() == NAME_CHARS, "{long:?}");
     }
 
-    /// What classes had counted over the pool's life was divided by the time since the server's start; and by nothing after a restart between two looks.
+    /// Class counters, which cover the pool's life, were divided by the time since the server's start, and by zero after a restart between
+    /// two queries.
     #[test]
     fn regression_the_first_look_has_no_rates_of_classes() {
         let look = |uptime: f64, written: u64| json!({ "uptime_seconds": uptime, "classes": [{ "name": "cold", "host_written_bytes": written }] });

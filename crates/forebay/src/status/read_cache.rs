@@ -1,9 +1,9 @@
-//! The read cache, as people see it.
+//! The read cache, as text.
 
 use crate::output;
 use serde_json::Value;
 
-/// In a line; `None` where no class has copies.
+/// One line; `None` where no class has copies.
 pub fn line(cache: &Value) -> Option<String> {
     let held = cache["held_bytes"].as_u64()?;
     let size = |key: &str| output::size(cache[key].as_u64().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! A scrub, as people see it.
+//! A scrub, as text.
 
 use crate::output;
 use serde_json::Value;
@@ -28,14 +28,14 @@ fn damage(pass: &Value) -> String {
     }
 }
 
-/// In a line or two; `None` where there never was one.
+/// One or two lines; `None` where no scrub was ever started.
 pub fn lines(scrub: &Value) -> Option<String> {
     let mut lines = Vec::new();
     let pass = &scrub["pass"];
     if pass.is_object() {
         let read = bytes(&pass["good_bytes"]) + bytes(&pass["damaged_bytes"]);
         let stored = bytes(&scrub["stored_bytes"]);
-        // What hosts write and discard meanwhile moves the end.
+        // Writes and discards during the scrub change the total, so the share stays below 100 until the end.
         let percent = (read.saturating_mul(100) / stored.max(1)).min(99);
         let at = output::size(bytes(&scrub["offset_bytes"]));
         let at = match scrub["compares_parity"] == true {
@@ -70,7 +70,7 @@ pub fn lines(scrub: &Value) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// For people.
+/// The whole text.
 pub fn render(scrub: &Value) -> String {
     let mut parts =
         vec![lines(scrub).unwrap_or_else(|| "there was no scrub yet: `forebay scrub CONFIG start`".to_owned())];

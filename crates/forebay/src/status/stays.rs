@@ -1,9 +1,9 @@
-//! What stays on the fast tier, and which tier is worn first, as people see it.
+//! Placement by lifetime groups on the fast tier, and the wear of the tiers, as text.
 
 use crate::output;
 use serde_json::Value;
 
-/// Groups that people are shown: those that are written and collected most.
+/// Maximum number of groups shown: those written and collected most.
 const SHOWN_GROUPS: usize = 8;
 
 /// The groups that are written and collected most, as a table.
@@ -38,7 +38,7 @@ pub fn table(stays: &Value) -> Option<String> {
     (!rows.is_empty()).then(|| output::table(&head, 3, &rows))
 }
 
-/// One line on wear: which tier ends the pool's life, where that is known.
+/// A line on wear: the tier that ends the pool's life, where known.
 pub fn wear_line(wear: &Value) -> Option<String> {
     let years = |tier: &Value| tier["years_left"].as_f64();
     let [fast, capacity] = wear.as_array()?.as_slice() else { return None };
@@ -56,7 +56,7 @@ pub fn wear_line(wear: &Value) -> Option<String> {
     ))
 }
 
-/// Bytes that a tier was written in the pool's life, and their part of what it is rated for, where that is known.
+/// Bytes written to a tier in the pool's life, and their share of its rated writes, where known.
 pub fn written_and_worn(wear: &Value, tier: &Value) -> (String, String) {
     let found = wear.as_array().into_iter().flatten().find(|wear| wear["name"] == *tier).unwrap_or(&Value::Null);
     let (written, rated) =
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Wear was in the JSON alone, where no endurance was configured.
+    /// Without a configured endurance, wear was only in the JSON.
     #[test]
     fn regression_wear_of_each_tier_is_shown() {
         let wear = json!([

@@ -1,9 +1,9 @@
-//! What the pool moves by itself, as people see it.
+//! The pool's own data movement, as text.
 
 use crate::output;
 use serde_json::Value;
 
-/// In a line: destage, garbage collection, the scrub, and the bands that they have.
+/// One line: destage, garbage collection, scrub, and their bands.
 pub fn line(status: &Value) -> String {
     let sum = |key: &str| {
         let classes = status["classes"].as_array().into_iter().flatten();
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Whether anything is moved was nowhere in the tables.
+    /// The tables did not show whether data is being moved.
     #[test]
     fn regression_destage_and_collection_have_a_line() {
         let status = json!({

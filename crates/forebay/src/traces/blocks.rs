@@ -1,4 +1,4 @@
-//! Requests of traces in whole blocks of 4 KiB, for what holds policies against each other block by block.
+//! Trace requests in whole 4 KiB blocks, for comparisons of policies block by block.
 
 use super::read::{Order, read};
 use super::{Named, named};
@@ -9,30 +9,30 @@ use std::collections::HashMap;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a request does with its blocks.
+/// Effect of a request on its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// An access of which the trace does not tell what it was is taken as a read.
+    /// A read, or an access whose direction the trace does not contain.
     Read,
     Write,
-    /// They are zeros from now on: discarded, or written as zeros, which the pool keeps no data of.
+    /// The blocks read as zeros from now on: discarded or written as zeros, for which the pool stores no data.
     Discard,
 }
 
-/// The blocks that a request concerns, at least one: of reads and writes all that it touches, of discards those that it covers.
+/// The blocks of a request, at least one: reads and writes include partly touched blocks, discards only fully covered ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     pub what: What,
-    /// Of all the traces: each volume of each of them has a number of its own.
+    /// Number of the volume, unique over all traces and their volumes.
     pub volume: u32,
     pub first: u64,
-    /// Behind the last one.
+    /// Behind the last block.
     pub end: u64,
-    /// It begins inside its first block.
+    /// Whether the request begins inside its first block.
     pub begins_inside: bool,
 }
 
-/// Numbers of volumes by the trace and the number that they have there: two traces know nothing of each other's numbers.
+/// Volume numbers by trace and the number within it: numbers of different traces are unrelated.
 #[derive(Debug, Default)]
 struct Volumes {
     numbers: HashMap<(usize, u32), u32>,
@@ -45,10 +45,10 @@ impl Volumes {
     }
 }
 
-/// Reads all traces that `text` names to their ends, or until `take` says `false`.
+/// Reads all traces that `text` names to their ends, or until `take` returns `false`.
 ///
 /// # Errors
-/// One cannot be read, or not to its end.
+/// A trace cannot be read to its end.
 pub fn read_blocks(text: &str, take: impl FnMut(Blocks) -> bool) -> Result<()> {
     read_all(&named(text, None)?, take)
 }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(found.iter().map(|blocks| blocks.begins_inside).collect::<Vec<_>>(), [true, false, true]);
     }
 
-    /// Each file numbers its volumes from its own first one on.
+    /// Each file numbers its own volumes from the same first number.
     #[test]
     fn regression_volumes_of_two_traces_are_two() {
         let found = of(&["0,read,0,4096,,a\n1,read,0,4096,,b\n", "0,read,0,4096,,c\n1,read,0,4096,,d\n"]);

@@ -1,4 +1,4 @@
-//! Levels of RocksDB's tables in a trace, by the LOGs of its databases.
+//! Levels of RocksDB tables in a trace, taken from the LOG files of its databases.
 
 use anyhow::{Context, Result, bail};
 use forebay_trace::reading::open_file;
@@ -8,9 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a LOG that are read at a time.
+/// Bytes of a LOG per read.
 const CHUNK_BYTES: usize = 256 << 10;
-/// LOGs at most.
+/// Maximum number of LOG files.
 const LOGS_MAX: usize = 256;
 
 struct Database {
@@ -18,16 +18,16 @@ struct Database {
     log: RocksdbLog,
 }
 
-/// The levels for which tables were written, of one database or several.
+/// Levels to which tables were written, for one database or several.
 pub struct Levels {
     databases: Vec<Database>,
 }
 
 impl Levels {
-    /// Reads LOGs. Those of one directory are of one database, the older before the newer.
+    /// Reads LOG files. Those of one directory belong to one database, older files first.
     ///
     /// # Errors
-    /// A file that cannot be read, or that tells of no table.
+    /// A file cannot be read, or contains no table.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         if paths.len() > LOGS_MAX {
             bail!("--rocksdb-log: {} files; at most {LOGS_MAX}", paths.len());
@@ -58,7 +58,7 @@ impl Levels {
         Ok(Self { databases })
     }
 
-    /// What could not be read of the LOGs, a line each.
+    /// Unreadable parts of the LOG files, one line each.
     pub fn faults(&self) -> Vec<String> {
         let bad = self.databases.iter().filter(|database| database.log.faults().count > 0);
         bad.map(|database| {
@@ -72,15 +72,15 @@ impl Levels {
         .collect()
     }
 
-    /// The level for which the table of that path was written.
+    /// The level for which the table with this path was written.
     fn level(&self, path: &str) -> Option<u8> {
         let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
         let number = file.strip_suffix(".sst").filter(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()))?;
         self.of_directory(directory)?.log.level_created(number.parse().ok()?)
     }
 
-    /// One database has all tables; of several the one whose directory ends as that of the path, or the other way round:
-    /// paths of a trace are those within a file system, whose mount point may have been another one.
+    /// The database of a directory. A single database has all tables. Of several, it is the one whose directory ends with the path or the
+    /// reverse, because a trace's paths are relative to a file system, which may have been mounted elsewhere.
     fn of_directory(&self, directory: &str) -> Option<&Database> {
         if let [only] = self.databases.as_slice() {
             return Some(only);
@@ -107,11 +107,11 @@ impl Levels {
     }
 }
 
-/// A trace whose paths get their levels.
+/// A trace whose paths get levels.
 pub struct Leveled {
     pub source: Box<dyn Source + Send>,
     pub levels: Arc<Levels>,
-    /// Paths that were looked at.
+    /// Number of paths examined.
     pub seen: usize,
 }
 
@@ -165,7 +165,7 @@ mod tests {
         let (a, b) = (root.path().join("x/a"), root.path().join("x/b"));
         let one = [log(&a, "LOG.old.1", 7, 3), log(&a, "LOG", 8, 2)];
         let levels = Levels::read(&one).unwrap();
-        // Two files of one directory are one database, which has all tables.
+        // Two files of one directory form one database, which has all tables.
         let found = ["/mnt/other/000007.sst", "000008.sst", "000008.log", "9.sst", "+8.sst", ".sst"];
         assert_eq!(found.map(|path| levels.level(path)), [Some(3), Some(2), None, None, None, None]);
         assert!(levels.faults().is_empty());

@@ -1,4 +1,4 @@
-//! Traces by name: a file of any format, a generator, a directory of many.
+//! Traces by name: a file of any format, a generator, or a directory with many traces.
 
 mod blocks;
 mod levels;
@@ -20,18 +20,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One trace to read, in one or several files one after the other.
+/// A trace in one file, or in several files that follow each other.
 #[derive(Clone)]
 pub struct Named {
-    /// What it is called in results.
+    /// Name in results.
     pub name: String,
-    /// Its files; empty for a generator, which its name opens.
+    /// Files of the trace; empty for a generator, which opens by its name.
     pub files: Vec<PathBuf>,
-    /// What tells the levels of RocksDB's tables.
+    /// Source of the levels of RocksDB tables.
     pub levels: Option<Arc<Levels>>,
 }
 
-/// What tables call a trace: a file by its own name, without its folder.
+/// Short name of a trace for tables: a file's name without its directory.
 pub fn short_name(text: &str) -> String {
     if generate::open(text).is_some() {
         return text.to_owned();
@@ -39,23 +39,23 @@ pub fn short_name(text: &str) -> String {
     Path::new(text).file_name().map_or_else(|| text.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What results call the volume of requests of which none is known.
+/// Name in results for requests without a known volume.
 const NO_VOLUME: &str = "(no volume)";
-/// Volumes at most in a directory.
+/// Maximum number of volumes in a directory.
 const VOLUMES_MAX: usize = 1 << 20;
 
-/// The traces that `text` names: a generator, a file, or a directory of Parquet files by volume, or of traces. Of a directory
-/// by volume only `volume`, where that is given.
+/// The traces that `text` names: a generator, a file, a directory of Parquet files by volume, or a directory of traces. With `volume`, only
+/// that volume of a directory by volume.
 ///
 /// # Errors
-/// Nothing is there, or nothing that could be a trace.
+/// Nothing exists under this name, or nothing that could be a trace.
 pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
     if let Some(made) = generate::open(text) {
         made?;
         return Ok(vec![Named { name: text.to_owned(), files: Vec::new(), levels: None }]);
     }
     let path = Path::new(text);
-    // A generator's name with a slip is no file.
+    // A misspelt generator name is not looked up as a file.
     if let Some((name, _)) = text.split_once(":?") {
         let known: Vec<&str> = generate::NAMES.iter().map(|(name, _)| *name).collect();
         bail!("no generator {name:?}; there are {}", known.join(", "));
@@ -90,7 +90,7 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
             }
         }
         list.sort_by(|a, b| a.name.cmp(&b.name));
-        // The first file of a capture stands for all of it.
+        // The first file of a capture stands for all its files.
         list.retain(|trace| !trace.files.iter().any(|file| is_later_file(file)));
     }
     list.retain(|trace| !trace.files.is_empty());
@@ -102,10 +102,10 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
 }
 
 impl Named {
-    /// Opens its files, one after the other. Of Parquet, only wanted columns are read.
+    /// Opens the files in order. Parquet files read only the wanted columns.
     ///
     /// # Errors
-    /// A file that cannot be opened or is no trace.
+    /// A file cannot be opened or is not a trace.
     pub fn open(&self, format: Option<Format>, wanted: Wanted) -> Result<Vec<Box<dyn Source + Send>>> {
         let sources: Vec<Box<dyn Source + Send>> = if self.files.is_empty() {
             vec![generate::open(&self.name).ok_or_else(|| anyhow!("{}: no generator", self.name))??]
@@ -119,10 +119,10 @@ impl Named {
     }
 }
 
-/// A format by its name.
+/// Returns the format with this name.
 ///
 /// # Errors
-/// An unknown name; the known ones are reported.
+/// An unknown name; the error lists the known ones.
 pub fn format_named(name: Option<&str>) -> Result<Option<Format>> {
     let Some(name) = name else { return Ok(None) };
     let found = Format::from_name(name).ok_or_else(|| {

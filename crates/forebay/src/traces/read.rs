@@ -9,82 +9,82 @@ use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Ahead, Faults, Knows, Names, Request, Sorted, Source, Steady};
 
-/// Requests that are handed out at a time.
+/// Number of requests per batch.
 const PART_REQUESTS: usize = 256;
 
-/// In which order requests are wanted.
+/// Order of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As the trace has them.
+    /// As in the trace.
     Recorded,
-    /// By their times, as far as neighbours go, and without times that lie far ahead.
+    /// By time within a limited neighbourhood; times that lie far ahead are corrected.
     Time,
 }
 
-/// Who reads a trace.
+/// The thread that reads the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A thread of its own, ahead of who takes the requests.
+    /// A thread of its own, which reads ahead.
     Ahead,
-    /// Who takes them.
+    /// The thread that takes the requests.
     Taker,
 }
 
 impl Reader {
-    /// Of a trace that has so many processors.
+    /// The reader for a trace with `count` processors available.
     pub fn with_processors(count: usize) -> Self {
         if count > 1 { Self::Ahead } else { Self::Taker }
     }
 }
 
-/// A trace read to its end.
+/// Result of reading a trace to its end.
 pub struct Read {
     pub faults: Faults,
     pub knows: Knows,
     pub requests: u64,
-    /// Those of other volumes included.
+    /// Number of requests, including those of other volumes.
     all_requests: u64,
     pub names: Names,
-    /// What the reader had to decide, a sentence each.
+    /// Notes about decisions of the reader, one sentence each.
     pub notes: Vec<String>,
-    /// Why nothing could be read from some point on.
+    /// Error that cut the trace off at some point.
     pub cut: Option<anyhow::Error>,
 }
 
 impl Read {
-    /// Whether all of the trace was there and could be read.
+    /// Whether the whole trace was read without faults.
     pub fn is_whole(&self) -> bool {
         self.cut.is_none() && self.faults.count == 0 && self.faults.missing == 0
     }
 
-    /// Whether nothing was lost, changed or left out on the way to a report.
+    /// Whether no request was lost, changed or left out in the report.
     pub fn is_exact(&self, report: &Report) -> bool {
         let &Report { one_block_in, back_in_time, absurd, .. } = report;
         one_block_in == 1 && back_in_time == 0 && absurd == 0 && self.is_whole()
     }
 
-    /// Whether most of the trace could be read.
+    /// Requires that most of the trace was readable.
     ///
     /// # Errors
-    /// A finding where more than half could not: what comes of the rest may be far from what was recorded.
+    /// A finding where more than half was unreadable: figures of the rest may be far from the recorded load.
     pub fn mostly(&self, trace: &str) -> Result<()> {
         let note = self.faults.unreadable_note(self.all_requests);
         note.map_or(Ok(()), |note| Err(finding(format!("{trace}: {note}"))))
     }
 
-    /// Of no use in part.
+    /// For callers that need the whole trace.
     ///
     /// # Errors
-    /// Where the trace was cut.
+    /// The trace was cut off.
     pub fn whole(mut self) -> Result<Self> {
         self.cut.take().map_or(Ok(self), Err)
     }
 }
 
-/// Reads a trace in batches, to its end or until `take` says `false`. It has all processors.
+/// Reads a trace in batches, to its end or until `take` returns `false`, using all processors.
 ///
 /// # Errors
-/// What makes it unreadable, with its name.
+/// The trace is unreadable; the error has its name.
 pub fn read(
     trace: &Named,
     format: Option<TraceFormat>,
@@ -96,7 +96,7 @@ pub fn read(
     read_by(Reader::with_processors(processors()), trace, format, wanted, volume, order, take)
 }
 
-/// The same, by one or two threads.
+/// Like [`read`], with one or two threads.
 ///
 /// # Errors
 /// As [`read`].
@@ -128,7 +128,7 @@ pub fn read_by(
             let read = source.read(&mut batch, &mut names).with_context(about);
             let goes_on = match read {
                 Err(error) if requests == 0 && batch.is_empty() => return Err(error),
-                // What was read before is what there is.
+                // The requests before the error are kept.
                 Err(error) => {
                     cut = Some(error);
                     false
@@ -141,8 +141,8 @@ pub fn read_by(
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            // In small parts, since each of a million requests may be of thousands of blocks: whoever takes them says how far
-            // it is. An empty one says what the trace knows.
+            // In small batches, because a million requests can cover thousands of blocks each, and the taker reports progress. An empty
+            // batch passes on what the trace knows.
             let wants_more = (!batch.is_empty() || take(&[], &names, knows))
                 && batch.chunks(PART_REQUESTS).all(|part| take(part, &names, knows));
             if !wants_more || !goes_on {
@@ -168,7 +168,7 @@ pub fn read_by(
     Ok(Read { faults, knows, requests, all_requests, names, notes, cut })
 }
 
-/// Why no request is of a volume, where the trace names so many.
+/// Explains that no request is of the wanted volume and lists the known ones.
 pub fn no_such_volume(wanted: &str, known: &[impl AsRef<str>]) -> String {
     if known.is_empty() {
         return "the trace names no volumes: leave --volume out".to_owned();
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// All that a reader tells of some files, at most so many parts of it.
+    /// Everything that a reader returns for some files, at most `parts_max` batches.
     fn shown(reader: Reader, files: &[&Path], order: Order, parts_max: usize) -> String {
         let files = files.iter().map(|path| path.to_path_buf()).collect();
         let trace = Named { name: "it".to_owned(), files, levels: None };

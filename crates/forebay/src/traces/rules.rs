@@ -1,4 +1,4 @@
-//! Rules of classes for traces: built-in ones of known systems, a file of `[[class]]` parts, or a pool's configuration.
+//! Class rules for traces: built-in rules of known systems, a file of `[[class]]` parts, or a pool's configuration.
 
 use anyhow::{Context, Result};
 use forebay_daemon::config::{self, Place};
@@ -7,7 +7,7 @@ use forebay_prism::Rule;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Systems whose files are known, with their rules.
+/// Systems with built-in rules.
 const BUILT_IN: [(&str, &str); 5] = [
     ("rocksdb", include_str!("rules/rocksdb.toml")),
     ("mongodb", include_str!("rules/mongodb.toml")),
@@ -25,7 +25,7 @@ struct File {
     class: Vec<Class>,
 }
 
-/// A class of a configuration; of its policy the order counts here, and whether it goes past the fast tier.
+/// A class of a configuration; of its policy only the order and the bypass of the fast tier matter here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Class {
@@ -50,19 +50,19 @@ impl Class {
     }
 }
 
-/// Rules, and what they say of their classes.
+/// Rules with properties of their classes.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// (class, rule), the first that holds decides.
+    /// (class, rule); the first rule that matches decides.
     pub rules: Vec<(String, Rule)>,
-    /// Classes that are written straight to the capacity tier.
+    /// Classes that bypass the fast tier.
     pub bypassed: Vec<String>,
 }
 
-/// The rules that `text` names.
+/// Loads the rules that `text` names.
 ///
 /// # Errors
-/// No such system or file, or a rule that cannot be read.
+/// The system or file does not exist, or a rule cannot be parsed.
 pub fn load(text: &str) -> Result<Loaded> {
     let built_in = BUILT_IN.iter().find(|(name, _)| *name == text);
     let content = match built_in {

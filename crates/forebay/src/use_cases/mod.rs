@@ -1,4 +1,4 @@
-//! Published use cases of two tiers, run again in virtual time: what was published beside what the models and the pool give.
+//! Published use cases of two tiers, run again in virtual time: the published figures beside those of the models and the pool.
 
 mod published;
 mod run;

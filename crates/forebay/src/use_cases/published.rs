@@ -1,48 +1,48 @@
-//! The two use cases of "Optane + QLC" with PRISM as they were published (Intel, 2019): the workload through the PRISM, and
-//! what drives alone and both together gave.
+//! The two use cases of "Optane + QLC" with PRISM as published (Intel, 2019): the PRISM table of the workload, and the figures of single
+//! drives and of both tiers.
 
 /// A row of the table "workload through the PRISM".
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// Its rows of the analysis: classes of the built-in rules.
+    /// Rows of our analysis that form it: classes of the built-in rules.
     pub name: &'static str,
-    /// Space that it takes, in GB (10^9 bytes).
+    /// Occupied space in GB (10^9 bytes).
     pub occupancy_gb: f64,
-    /// What was written of it, in GB.
+    /// Bytes written to it, in GB.
     pub written_gb: f64,
 }
 
-/// A figure that was published of three set-ups: TLC alone, QLC alone, both tiers. `None` where it was not.
+/// A published figure of three set-ups: TLC alone, QLC alone, both tiers. `None` where it was not published.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// As in our own results.
+    /// Name of the figure in our results.
     pub key: &'static str,
     pub tlc: Option<f64>,
     pub qlc: Option<f64>,
     pub tiered: Option<f64>,
 }
 
-/// A use case: what was run, on what, and what came out.
+/// A use case: its load, its drives, and the published results.
 #[derive(Debug)]
 pub struct UseCase {
-    /// What `forebay conformance` calls it.
+    /// Name for `forebay conformance`.
     pub name: &'static str,
     pub about: &'static str,
-    /// The generator that stands for the application; `scale` and `seed` are added.
+    /// The generator that models the application; `scale` and `seed` are added to its name.
     pub generator: &'static str,
-    /// Its built-in rules, whose classes are the rows of the table.
+    /// The built-in rules whose classes are the rows of the table.
     pub rules: &'static str,
     /// The published classifier, as classes of a pool.
     pub classifier: &'static str,
-    /// Share of its data that compresses to nothing, in percent, where it is as the application makes it; `None` where that compresses it itself.
+    /// Compressible share of the application's data in percent; `None` where the application compresses its data itself.
     pub compressible_percent: Option<u32>,
     /// I/Os in flight.
     pub depth: u32,
-    /// Scale of sizes where the user names none.
+    /// Default scale of sizes.
     pub scale: f64,
-    /// The least that generator and models take, and the largest whose contents fit into memory (some 15 GB).
+    /// The least scale that generator and models accept, and the greatest whose contents fit into memory (some 15 GB).
     pub scales: (f64, f64),
-    /// The drives that were used, and their sizes in bytes at scale 1.
+    /// The drives, and their sizes in bytes at scale 1.
     pub fast: (&'static str, f64),
     pub qlc: (&'static str, f64),
     pub tlc: (&'static str, f64),
@@ -66,7 +66,7 @@ pub const ROCKSDB: UseCase = UseCase {
     rules: "rocksdb",
     classifier: "[[class]]\nname = \"upper\"\nplace = \"fast\"\nmatch = [\"ext:log\", \"rocksdb.level<=3\"]\n\
                  [[class]]\nname = \"lower\"\nplace = \"capacity\"\nmatch = [\"rocksdb.level>=4\"]\n",
-    // db_bench's `compression_ratio` is 0.5 where nobody sets it (RocksDB, `tools/db_bench_tool.cc`); no compression was published.
+    // db_bench's `compression_ratio` is 0.5 by default (RocksDB, `tools/db_bench_tool.cc`); no compression was published.
     compressible_percent: Some(50),
     depth: 8,
     scale: 0.001,
@@ -96,8 +96,8 @@ pub const ROCKSDB: UseCase = UseCase {
     ],
 };
 
-/// YCSB A on MongoDB 4.0.6, WiredTiger on XFS, the journal acknowledged; P4500 (TLC), P4800X 375 GB. The QLC drive of this
-/// case is not named: that of the other stands for it.
+/// YCSB A on MongoDB 4.0.6, WiredTiger on XFS, with acknowledged journal; P4500 (TLC), P4800X 375 GB. The source does not name the QLC
+/// drive; that of the other use case is used.
 pub const MONGODB: UseCase = UseCase {
     name: "oq-mongodb",
     about: "MongoDB, WiredTiger on XFS: the directory with the journal on the fast tier, data on QLC",
@@ -105,7 +105,7 @@ pub const MONGODB: UseCase = UseCase {
     rules: "mongodb",
     classifier: "[[class]]\nname = \"journal\"\nplace = \"fast\"\nmatch = [\"path:**/journal/**\"]\n\
                  [[class]]\nname = \"data\"\nplace = \"capacity\"\nmatch = [\"ext:wt\"]\n",
-    // WiredTiger compresses blocks and journal with snappy where nobody says otherwise.
+    // WiredTiger compresses blocks and journal with snappy by default.
     compressible_percent: None,
     depth: 16,
     scale: 0.0005,
@@ -120,5 +120,5 @@ pub const MONGODB: UseCase = UseCase {
     ],
 };
 
-/// All of them.
+/// All use cases.
 pub const ALL: [&UseCase; 2] = [&ROCKSDB, &MONGODB];

@@ -1,5 +1,5 @@
-//! Running a use case: the same stream on the capacity drive alone, on a drive of the dearer kind alone, and on a pool, with as
-//! much evidence as is asked for. All of it follows from the seeds.
+//! Runs a use case: the same stream on the capacity drive alone, on a TLC drive alone, and on a pool with different levels of evidence. The
+//! seeds determine all of it.
 
 use super::published::{Class, UseCase};
 use crate::measure::{Session, SessionOptions, prepare_generated};
@@ -16,17 +16,17 @@ use forebay_trace::format::parquet::Wanted;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Memory of the analysis, in bytes: at the scales that are run no block is left to sampling.
+/// Memory limit of the analysis in bytes: at the allowed scales it needs no sampling.
 const ANALYSIS_BYTES: u64 = 1 << 30;
-/// Room of the volume that a pool offers, of its capacity tier.
+/// Size of the pool's volume as a share of the capacity tier.
 const DISK_SHARE: f64 = 0.8;
 const MIB: f64 = (1 << 20) as f64;
-/// Percentiles, and what the figures call them.
+/// Percentiles and their names in the figures.
 const PERCENTILES: [(&str, &str); 5] =
     [("p50", "50"), ("p75", "75"), ("p99", "99"), ("p99_9", "99.9"), ("p99_99", "99.99")];
 
-/// Set-ups, in the order of the tables: drives alone, then the pool with the published classifier, with the hints that the
-/// application gives, with nothing, and with nothing over data as the application makes it, compressed.
+/// The set-ups in table order: drives alone; the pool with the published classifier, with the application's hints, without evidence, and
+/// without evidence over the application's uncompressed data with compression on.
 const SETTINGS: [Setting; 6] = [
     setting("qlc", "QLC", "the capacity drive alone"),
     setting("tlc", "TLC", "the TLC drive alone"),
@@ -39,9 +39,9 @@ const SETTINGS: [Setting; 6] = [
 /// A set-up.
 #[derive(Debug)]
 pub struct Setting {
-    /// In results for programs.
+    /// Name in JSON results.
     pub name: &'static str,
-    /// Over its column.
+    /// Column heading.
     pub head: &'static str,
     pub about: &'static str,
 }
@@ -50,25 +50,25 @@ const fn setting(name: &'static str, head: &'static str, about: &'static str) ->
     Setting { name, head, about }
 }
 
-/// Classes that are compressed on the capacity tier: all that may leave the fast one.
+/// Classes that are compressed on the capacity tier: all classes that may leave the fast tier.
 const COMPRESSED: &str = "[[class]]\nname = \"cold\"\nplace = \"stage\"\ncompress = \"lz4\"\n[[class]]\nname = \"temp\"\nplace = \"stage\"\ncompress = \"lz4\"\n\
                           [[class]]\nname = \"hot\"\nplace = \"stage\"\ncompress = \"lz4\"\n";
 
-/// What is run.
+/// What to run.
 pub struct Plan {
     pub case: &'static UseCase,
-    /// Size of everything; 1 is the published run.
+    /// Scale of all sizes; 1 is the published run.
     pub scale: f64,
     /// Size of the fast tier in bytes.
     pub fast_bytes: u64,
-    /// Seeds, one run of each set-up for each.
+    /// Number of seeds; each set-up runs once per seed.
     pub seeds: u32,
 }
 
-/// Figures of one run by their names; what cannot be known is missing.
+/// Figures of one run by name; unknown figures are absent.
 pub type Figures = BTreeMap<String, f64>;
 
-/// A class of the workload through the PRISM, in GB as at scale 1.
+/// A class of the PRISM table, in GB at scale 1.
 #[derive(Clone, Debug)]
 pub struct Through {
     pub occupancy_gb: f64,
@@ -77,17 +77,17 @@ pub struct Through {
     pub beta: Option<f64>,
 }
 
-/// What one seed gave.
+/// Results of one seed.
 pub struct OfSeed {
     pub seed: u64,
     pub workload: Vec<Through>,
-    /// By the names of [`UseCase::settings`].
+    /// Figures by set-up, named as in [`UseCase::settings`].
     pub settings: BTreeMap<&'static str, Figures>,
-    /// The pool's classes, by the same names.
+    /// The pool's classes, by set-up.
     pub classes: BTreeMap<&'static str, Value>,
 }
 
-/// All of it.
+/// Results of all seeds.
 pub struct Findings {
     pub plan: Plan,
     pub seeds: Vec<OfSeed>,
@@ -99,9 +99,9 @@ fn mib(bytes: f64, scale: f64) -> u64 {
 }
 
 impl UseCase {
-    /// What is run of it.
+    /// The set-ups that run.
     pub fn settings(&self) -> &'static [Setting] {
-        // The last one is over data that compresses.
+        // The last set-up needs compressible data.
         &SETTINGS[..SETTINGS.len() - usize::from(self.compressible_percent.is_none())]
     }
 }
@@ -112,7 +112,7 @@ impl Plan {
         mib(bytes, self.scale)
     }
 
-    /// The fast tier that was published, in bytes.
+    /// Size of the published fast tier at this scale, in bytes.
     pub fn published_fast_bytes(case: &UseCase, scale: f64) -> u64 {
         mib(case.fast.1, scale) << 20
     }
@@ -126,7 +126,7 @@ impl Plan {
         format!("model:{}?size={}MiB", drive.0, self.mib(drive.1))
     }
 
-    /// The configuration of the pool, with the published classifier or without.
+    /// The configuration of the pool; `classifier` may be empty.
     fn pool(&self, classifier: &str) -> String {
         let case = self.case;
         let disk_mib = (self.mib(case.qlc.1) as f64 * DISK_SHARE) as u64;
@@ -141,10 +141,10 @@ impl Plan {
     }
 }
 
-/// Runs it; `progress` hears what is running.
+/// Runs the plan; `progress` receives what is running.
 ///
 /// # Errors
-/// What could not be run, and why; that the user has ended it.
+/// What could not run, and why; also that the user interrupted.
 pub fn run(plan: Plan, mut progress: impl FnMut(&str)) -> Result<Findings> {
     let place = tempfile::Builder::new().prefix("forebay-").tempdir().context("cannot make a temporary directory")?;
     let case = plan.case;
@@ -181,7 +181,7 @@ pub fn run(plan: Plan, mut progress: impl FnMut(&str)) -> Result<Findings> {
     Ok(Findings { plan, seeds })
 }
 
-/// The workload through the PRISM, from its requests alone.
+/// The PRISM table of the workload, computed from its requests alone.
 fn workload(plan: &Plan, seed: u64) -> Result<Vec<Through>> {
     let rules = traces::load_rules(plan.case.rules)?.rules;
     let mut analysis = Analysis::new(&Options { memory_bytes: ANALYSIS_BYTES, rules, ..Options::default() });

@@ -1,11 +1,11 @@
-//! What a use case gave, beside what was published.
+//! Results of a use case beside the published figures.
 
 use super::published::Figure;
 use super::run::{Figures, Findings, OfSeed, Through};
 use crate::output;
 use serde_json::{Value, json};
 
-/// Ratios over a drive alone, and the figure that each is of.
+/// Ratios over a single drive, and the figure of each.
 const RATIOS: [(&str, &str); 9] = [
     ("EPBW", "epbw_pb"),
     ("EDPWD", "edpwd"),
@@ -18,7 +18,7 @@ const RATIOS: [(&str, &str); 9] = [
     ("read p99.99", "read_p99_99_us"),
 ];
 
-/// Figures as they stand, with their decimals.
+/// Absolute figures with their decimals.
 const ROWS: [(&str, &str, usize); 17] = [
     ("EPBW, PB", "epbw_pb", 4),
     ("EDPWD", "edpwd", 3),
@@ -39,8 +39,8 @@ const ROWS: [(&str, &str, usize); 17] = [
     ("write p99.99, us", "write_p99_99_us", 0),
 ];
 
-/// Median, least and greatest of the seeds. Least to greatest of n runs covers the median of all runs with probability
-/// 1 - 2^(1-n) (order statistics).
+/// Median, least and greatest over the seeds. The range of n runs covers the median of all possible runs with probability 1 - 2^(1-n)
+/// (order statistics).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spread {
     median: f64,
@@ -63,13 +63,13 @@ impl Spread {
         json!({ "median": self.median, "least": self.least, "greatest": self.greatest, "seeds": seeds })
     }
 
-    /// From least to greatest, in percent of the median.
+    /// Range in percent of the median.
     fn percent(self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.greatest - self.least) / self.median.abs() * 100.0 }
     }
 }
 
-/// A row of a table: medians, and at its end the widest spread of them; `None` where none is known.
+/// A table row: medians, then their widest range; `None` where no value is known.
 fn row(name: &str, before: Option<String>, values: &[Option<Spread>], decimals: usize) -> Option<Vec<String>> {
     let widest = values.iter().flatten().map(|value| value.percent()).reduce(f64::max)?;
     let medians = values.iter().map(|value| or_dash(*value, |value| seen(value.median, decimals)));
@@ -90,7 +90,7 @@ impl Findings {
         Spread::of(self.seeds.iter().map(|seed| seed.value(setting, key)))
     }
 
-    /// A set-up's figure over that of a drive alone, seed by seed.
+    /// Ratio of a set-up's figure to that of a single drive, seed by seed.
     fn ratio(&self, setting: &str, over: &str, key: &str) -> Option<Spread> {
         Spread::of(self.seeds.iter().map(|seed| {
             let over = seed.value(over, key).filter(|value| *value > 0.0)?;
@@ -107,7 +107,7 @@ impl Findings {
         Some(figure.tiered? / if over == "qlc" { figure.qlc? } else { figure.tlc? })
     }
 
-    /// The rows of the workload, each with what of it is asked for.
+    /// A column of the PRISM table; `of` selects the figure.
     fn through(&self, of: fn(&Through) -> Option<f64>, row: usize) -> Option<Spread> {
         Spread::of(self.seeds.iter().map(|seed| seed.workload.get(row).and_then(of)))
     }
@@ -119,7 +119,7 @@ impl OfSeed {
     }
 }
 
-/// For programs.
+/// As JSON.
 pub fn json(found: &Findings) -> Value {
     let count = found.seeds.len();
     let case = found.plan.case;
@@ -193,7 +193,7 @@ pub fn json(found: &Findings) -> Value {
     })
 }
 
-/// For people.
+/// As text.
 pub fn text(found: &Findings) -> String {
     let case = found.plan.case;
     let rows: Vec<Vec<String>> = case

@@ -71,10 +71,10 @@ pub struct ReadingOptions {
 }
 
 impl ReadingOptions {
-    /// The traces that `text` names, as the options have them.
+    /// The traces that `text` names, with these options.
     ///
     /// # Errors
-    /// Nothing is there, or a LOG that cannot be read.
+    /// Nothing exists under this name, or a LOG file cannot be read.
     pub fn named(&self, text: &str) -> Result<Vec<Named>> {
         let mut list = traces::named(text, self.volume.as_deref())?;
         if !self.rocksdb_log.is_empty() {
@@ -85,7 +85,7 @@ impl ReadingOptions {
         Ok(list)
     }
 
-    /// The rules that they name.
+    /// Loads the rules of the options.
     ///
     /// # Errors
     /// As [`traces::load_rules`].
@@ -120,10 +120,10 @@ pub fn by(name: &str) -> Result<By> {
     })
 }
 
-/// Analyses.
+/// Runs the verb.
 ///
 /// # Errors
-/// A trace that cannot be read; in a directory the others are analysed all the same.
+/// A trace cannot be read; the other traces of a directory are analysed all the same.
 pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("analyze");
@@ -152,14 +152,14 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         processors: processors() / threads,
     };
     let wanted = wanted(&how);
-    // Traces side by side have no more threads than there are processors: of two of them, the analysis has the second.
+    // Concurrent traces use no more threads than processors: with two processors for a trace, the analysis has the second one.
     let reader = match how.processors {
         2 if threads > 1 => Reader::Taker,
         count => Reader::with_processors(count),
     };
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
-        // Of a fleet several are analysed at a time.
+        // Several traces of a directory are analysed at a time, so that only a single one shows progress.
         let (live, mut taken) = ((list.len() == 1).then(Live::new), 0);
         let mut read = read_by(reader, trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
             analysis.add(requests, names, knows);
@@ -169,10 +169,10 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
             }
             true
         })?;
-        // Names of a whole fleet would take memory without bound.
+        // The names of all traces of a directory would need unbounded memory.
         let mut report = analysis.finish(&std::mem::take(&mut read.names));
         if list.len() > 1 {
-            // So would maps: they are of a trace that is alone.
+            // So would their maps, which only a single trace has.
             report.over_time.volumes = None;
         }
         Ok(Analysed { name: trace.name.clone(), read, report })
@@ -202,7 +202,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     {
         return Err(error);
     }
-    // Of a fleet some volumes may have none.
+    // Some traces of a directory may lack the volume.
     if let ([Analysed { name, read, .. }], false) = (good.as_slice(), Path::new(&options.trace).is_dir())
         && read.requests == 0
         && read.cut.is_none()
@@ -219,7 +219,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if good.iter().all(|analysed| lacks_levels(by, &analysed.report)) {
         warn_of_levels();
     }
-    // Where nobody reads what is printed, the figures are written all the same.
+    // The figures are written even where the printed output has no reader.
     let printed = tell(&good, &bad, Path::new(&options.trace).is_dir(), format);
     if let Some(path) = &options.parquet {
         write_figures(path, &good.iter().map(Analysed::figures).collect::<Vec<_>>())?;
@@ -234,18 +234,18 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     good.iter().try_for_each(|analysed| analysed.read.mostly(&analysed.name))
 }
 
-/// Whether levels were asked for and none is known.
+/// Whether levels were requested and none is known.
 pub fn lacks_levels(by: By, report: &Report) -> bool {
     let is_level = |name: &str| name.strip_prefix("level ").is_some_and(|level| level.parse::<u8>().is_ok());
     by == By::Level && !report.rows.iter().any(|row| is_level(&row.name))
 }
 
-/// Says so.
+/// Warns that no levels are known.
 pub fn warn_of_levels() {
     output::complain("--by level: nothing tells levels, neither the trace nor a LOG of its database (--rocksdb-log)");
 }
 
-/// The columns that the rows and rules ask for.
+/// The columns that the rows and rules need.
 pub fn wanted(how: &Options) -> Wanted {
     let asked: Vec<Need> = how.rules.iter().flat_map(|(_, rule)| rule.needs()).map(|(need, _)| need).collect();
     let has = |need| asked.contains(&need);
@@ -265,7 +265,7 @@ pub fn wanted(how: &Options) -> Wanted {
     }
 }
 
-/// `is_fleet`: many traces were asked for, however many there turned out to be.
+/// Prints the results. `is_fleet`: a directory of traces was requested, however many it contains.
 fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, format: Format) -> Result<()> {
     let value = |analysed: &Analysed| {
         json!({
@@ -297,7 +297,7 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
     }
 }
 
-/// What could not be read of a trace, for JSON.
+/// Unreadable parts of a trace, as JSON.
 pub fn faults_json(faults: &Faults) -> serde_json::Value {
     let unit = if faults.by_line { "line" } else { "byte" };
     let first: Vec<_> = faults.first.iter().map(|fault| json!({ unit: fault.place, "what": fault.what })).collect();

@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a device may take: the kernel looks for partitions first.
+/// Time limit for a device to appear: the kernel first looks for partitions.
 const START_LIMIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes the disk a block device, and prints its path once it can be used. One that is there already is as good.
+/// Makes the disk a block device and prints its path once it is usable. An existing device is kept.
 ///
 /// # Errors
-/// Where no server answers, or neither ublk nor nbd-client can be had.
+/// No server answers, or neither ublk nor nbd-client is available.
 pub fn attach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     if let (_, Some(device)) = by_nbd(&config, file, disk.clone())? {
@@ -45,16 +45,16 @@ pub fn attach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
     }
 }
 
-/// Takes the disk's block device away.
+/// Removes the disk's block device.
 ///
 /// # Errors
-/// Where there is none, it is in use, or the kernel refuses.
+/// There is no device, it is in use, or the kernel refuses.
 pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let (answer, by_nbd) = by_nbd(&config, file, disk)?;
     let device = match (answer["device"].as_str(), by_nbd) {
         (Some(device), _) => {
-            // What only the page cache has is written now: the kernel makes no other device while it removes one.
+            // Writes the page cache now: the kernel creates no other device while it removes one.
             claim(Path::new(device))?.sync_all().with_context(|| format!("cannot write all to {device}"))?;
             let number = device.strip_prefix("/dev/ublkb").and_then(|number| number.parse().ok());
             let number = number.with_context(|| format!("{device} is no ublk device"))?;
@@ -69,7 +69,7 @@ pub fn detach(file: &Path, disk: Option<String>, format: Format) -> Result<()> {
         (None, Some(device)) => {
             claim(&device)?.sync_all().with_context(|| format!("cannot write all to {}", device.display()))?;
             run("nbd-client", &["-d".into(), device.clone().into()])?;
-            // Its process, and with it the device's owner, ends after the command has returned.
+            // The process that owns the device ends after the command has returned.
             wait_until(|| server_of_nbd(&device).is_none())
                 .with_context(|| format!("nbd-client does not leave {}: look at `dmesg`", device.display()))?;
             device.display().to_string()
@@ -98,9 +98,9 @@ fn in_use(device: &Path) -> String {
     format!("{device} is in use: unmount it, or stop what has it open (`findmnt {device}`, `fuser -v {device}`)")
 }
 
-/// Holds a device that nobody uses.
+/// Opens a device exclusively; fails where it is in use.
 fn claim(device: &Path) -> Result<File> {
-    // O_EXCL on a block device: not while it is mounted or otherwise claimed (open(2)).
+    // O_EXCL on a block device fails while it is mounted or otherwise claimed (open(2)).
     let opened = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed()).open(device);
     opened.map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => anyhow!("{}", in_use(device)),
@@ -108,7 +108,7 @@ fn claim(device: &Path) -> Result<File> {
     })
 }
 
-/// What the server says of the disk, and the device that nbd-client made of it.
+/// The server's data about the disk, and the device that nbd-client made of it.
 fn by_nbd(config: &Config, file: &Path, disk: Option<String>) -> Result<(Value, Option<PathBuf>)> {
     let answer = ask(config, file, &Question::Device { disk })?;
     let exports: Vec<&str> = answer["exports"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -122,7 +122,7 @@ fn by_nbd(config: &Config, file: &Path, disk: Option<String>) -> Result<(Value, 
     Ok((answer, device))
 }
 
-/// The kernel's devices for NBD.
+/// NBD devices of the kernel.
 fn nbd_devices() -> impl Iterator<Item = PathBuf> {
     let numbers = (0..).map(|number| PathBuf::from(format!("/dev/nbd{number}")));
     numbers.take_while(|device| in_sysfs(device).exists())
@@ -132,7 +132,7 @@ fn in_sysfs(device: &Path) -> PathBuf {
     Path::new("/sys/block").join(device.file_name().unwrap_or_default())
 }
 
-/// The command line of the process that serves a device for NBD; none where nobody does.
+/// Command line of the process that serves an NBD device; none where there is none.
 fn server_of_nbd(device: &Path) -> Option<Vec<OsString>> {
     use std::os::unix::ffi::OsStringExt;
     let pid = fs::read_to_string(in_sysfs(device).join("pid")).ok()?;
@@ -140,7 +140,7 @@ fn server_of_nbd(device: &Path) -> Option<Vec<OsString>> {
     Some(line.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect())
 }
 
-/// Where the server listens, as nbd-client takes it.
+/// Addresses of the server as arguments of nbd-client.
 fn places(answer: &Value) -> impl Iterator<Item = Vec<OsString>> {
     let addresses = answer["addresses"].as_array().into_iter().flatten();
     addresses.filter_map(|address| match address.as_str()?.parse().ok()? {
@@ -161,10 +161,10 @@ fn attach_by_nbd(answer: &Value) -> Result<PathBuf> {
         bail!("{without_ublk}; and there is no free /dev/nbdN: {how}");
     };
     let mut words = place;
-    // Not by netlink: so that the process stays, and `detach` finds it.
+    // Not by netlink, so that a process stays by which `detach` finds the device.
     words.extend([device.clone().into(), "-N".into(), export.into(), "-b".into(), "512".into(), "-nonetlink".into()]);
     run("nbd-client", &words)?;
-    // The process that serves the device, by which `detach` finds it, begins after the command has returned.
+    // The process that serves the device, by which `detach` finds it, starts after the command has returned.
     wait_until(|| server_of_nbd(&device).is_some())
         .with_context(|| format!("nbd-client did not start {}: look at `dmesg`", device.display()))?;
     Ok(device)

@@ -17,13 +17,13 @@ use forebay_device::counters::Difference;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Rounds of a comparison where the user does not say.
+/// Default number of rounds of a comparison.
 const ROUNDS: u32 = 5;
 
 /// Runs a load, an experiment or a comparison.
 ///
 /// # Errors
-/// What could not be done; a finding where I/Os failed.
+/// What could not run; a finding where I/Os failed.
 pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("bench");
@@ -72,13 +72,13 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         bail!("--block-layer: {target} is measured in virtual time, where no kernel has part");
     }
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
-    // Experiments and conditioning decide themselves when a point ends.
+    // Experiments and conditioning decide themselves when a run ends.
     base.steady = None;
     if base.pattern.is_fed() {
         if let Some(Named::Experiment(experiment)) = named {
             bail!("{experiment} has I/Os of its own: leave out generator");
         }
-        // Conditioning has I/Os of its own too.
+        // Conditioning has its own I/Os too.
         base = Job { pattern: Job::default().pattern, arrival: Arrival::Closed, ..base };
     }
     if let Some(Named::Experiment(experiment)) = named {
@@ -127,7 +127,7 @@ enum Against {
     Settings(Plan),
 }
 
-/// The other side, where there is one: opened and looked at before anything runs.
+/// The other side of a comparison, where there is one; opened and checked before anything runs.
 fn other(
     session: &Session,
     settings: &SessionOptions,
@@ -150,7 +150,7 @@ fn other(
     if options.job.is_some() || !options.diskspd.is_empty() {
         bail!("--against-set changes what --set says: give the job by --set");
     }
-    // What both set is the other side's own.
+    // A key that both set keeps the value of the other side.
     let key = |setting: &str| setting.split('=').next().unwrap_or_default().trim().to_owned();
     let changed: Vec<String> = options.against_set.iter().map(|setting| key(setting)).collect();
     let kept = options.set.iter().filter(|setting| !changed.contains(&key(setting)));
@@ -212,8 +212,8 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             Ok(())
         }
     };
-    // After the result was shown: a file that cannot be written does not cost it. And where nobody reads the result the
-    // files are written all the same.
+    // After the result was shown, so that an unwritable file does not lose the result. The files are written even where the printed result
+    // has no reader.
     let shown = show();
     options.telemetry.write_series(results.iter().map(|result| (name.as_str(), result)))?;
     write_files(&results, options)?;
@@ -222,7 +222,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     verdict(&results)
 }
 
-/// Converts the records of an earlier run, also of one that was killed.
+/// Converts the records of an earlier run, including one that was killed.
 fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
     let summary = measure::records_to_parquet(records, to)?;
     match format {
@@ -253,7 +253,7 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             records.display()
         ));
     }
-    // A torn end is what a kill leaves; damage in the middle is not.
+    // A kill can leave an incomplete end; damage in the middle has another cause.
     if summary.damaged_bytes > 0 {
         return Err(finding(format!("{} is damaged: {} bytes", records.display(), summary.damaged_bytes)));
     }

@@ -10,10 +10,10 @@ use forebay_bench::run::JobResult;
 use forebay_device::counters::Difference;
 use serde_json::{Value, json};
 
-/// Where the result of several targets or hosts together ran, in the time series.
+/// Target name of combined results in the time series.
 pub(super) const TOGETHER: &str = "all together";
 
-/// What a target went through.
+/// Figures of a target over the run.
 struct OfTarget {
     name: String,
     counters: Option<Difference>,
@@ -23,7 +23,7 @@ struct OfTarget {
 /// Runs the jobs of `plan` on all targets.
 ///
 /// # Errors
-/// What could not be done; a finding where I/Os failed.
+/// What could not run; a finding where I/Os failed.
 pub fn run(options: &BenchOptions, mut plan: Plan, format: Format) -> Result<()> {
     let reporting = options.telemetry.reporting()?;
     let targets = Abreast::new(&options.target, &options.telemetry.session(options.destroy_data)?)?;
@@ -43,7 +43,7 @@ pub fn run(options: &BenchOptions, mut plan: Plan, format: Format) -> Result<()>
     let (on_each, together) = split(found);
     let of_each = on_each.iter().zip(after.iter().cycle()).map(|(result, target)| (target.name.as_str(), result));
     options.telemetry.write_series(of_each.chain(together.iter().map(|result| (TOGETHER, result))))?;
-    // To fio several files of a job are one: its JSON has them together.
+    // fio combines several files of a job in its JSON.
     write_files(&together, options)?;
     shown?;
     targets.close()?;
@@ -59,10 +59,10 @@ pub(super) fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
     (all, together)
 }
 
-/// What has no meaning with several targets, or on hosts; `why` says so of an option.
+/// Refuses options that have no meaning with several targets or hosts; `why` explains it for an option.
 ///
 /// # Errors
-/// The first option that was given.
+/// The first such option.
 pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, why: impl FnOnce(&str) -> String) -> Result<()> {
     let one = [
         ("an experiment", named.is_some()),
@@ -87,7 +87,7 @@ fn show(
 ) -> Result<()> {
     let names: Vec<&str> = after.iter().map(|target| target.name.as_str()).collect();
     let not_started: Vec<&str> = plan.groups.iter().flatten().skip(found.len()).map(|job| job.name.as_str()).collect();
-    // The tool costs the same on each.
+    // The tool's own cost is the same on each target.
     let costs = session.own_costs_ns(found.iter().filter_map(|of_job| of_job.on_each.first()));
     match format {
         Format::Json => {

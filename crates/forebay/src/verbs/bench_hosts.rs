@@ -11,15 +11,15 @@ use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::JobResult;
 use serde_json::{Value, json};
 
-/// How hosts are reached where the user does not say. Nobody is asked for a password: several hosts would ask at once.
+/// Default way to reach hosts. BatchMode, because several hosts would ask for a password at once.
 const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
-/// This program on the hosts.
+/// Default name of this program on the hosts.
 const PROGRAM: &str = "forebay";
 
 /// Runs the jobs of the command line on all hosts.
 ///
 /// # Errors
-/// What could not be done, a host that was lost among it; a finding where I/Os failed.
+/// What could not run, including a lost host; a finding where I/Os failed.
 pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let names = HostName::parse_all(&options.host, &options.target)?;
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
@@ -33,7 +33,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let reporting = options.telemetry.reporting()?;
     let interval_ns = options.telemetry.session(options.destroy_data)?.interval_ns;
     let source = JobSource::read(options, false)?;
-    // DiskSpd's -c makes a file on each host.
+    // DiskSpd's -c creates a file on each host.
     let plan = source.plan(false, &[])?;
     refuse_jobs(&plan)?;
     plan.notes.iter().for_each(|note| output::complain(format!("note: {note}")));
@@ -54,7 +54,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let of_each = on_each.iter().zip(names.iter().cycle()).map(|(result, name)| (name.as_str(), result));
     let of_all = together.iter().map(|result| (bench_abreast::TOGETHER, result));
     options.telemetry.write_series(of_each.chain(of_all))?;
-    // To fio several files of a job are one: its JSON has them together.
+    // fio combines several files of a job in its JSON.
     write_files(if together.is_empty() { &on_each } else { &together }, options)?;
     shown?;
     let lost = hosts.iter().find_map(|host| Some((host, host.failure.as_ref()?)));
@@ -64,7 +64,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     verdict(&on_each)
 }
 
-/// Jobs that hosts cannot share.
+/// Refuses jobs that cannot be distributed over hosts.
 fn refuse_jobs(plan: &Plan) -> Result<()> {
     for job in plan.groups.iter().flatten() {
         let what = match job {
@@ -78,18 +78,18 @@ fn refuse_jobs(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Results of each host, and of all together where they are several.
+/// Splits results into those of each host and the combined ones.
 fn apart(results: Vec<JobResult>, hosts: usize) -> (Vec<JobResult>, Vec<JobResult>) {
     if hosts == 1 { (results, Vec::new()) } else { split(by_job(results, hosts)) }
 }
 
-/// The tool's own cost for the `number`-th job on a host.
+/// The tool's own cost for job `number` on a host.
 fn own_cost(host: &OfHost, number: usize) -> Option<f64> {
     host.done.own_costs_ns.get(number).copied().flatten()
 }
 
 fn show(plan: &Plan, results: &[JobResult], hosts: &[OfHost], reporting: &Reporting, format: Format) -> Result<()> {
-    // Of each job the results of all hosts, and behind them that of all together.
+    // Results of a job: those of all hosts, followed by the combined one.
     let of_job = hosts.len() + usize::from(hosts.len() > 1);
     let all: Vec<&str> = plan.groups.iter().flatten().map(|job| job.name.as_str()).collect();
     let not_started = &all[(results.len() / of_job).min(all.len())..];
@@ -156,7 +156,7 @@ fn host_json(host: &OfHost) -> Value {
     })
 }
 
-/// The hosts and their clocks.
+/// The hosts with the offsets of their clocks.
 fn hosts_table(hosts: &[OfHost]) -> String {
     let row = |host: &OfHost| {
         let clock = host.clock.map(|clock| {

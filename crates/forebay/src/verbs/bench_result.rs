@@ -1,4 +1,4 @@
-//! What verbs that run jobs do with results: files, counters of the drive, and the verdict.
+//! Common end of verbs that run jobs: output files, counters of the drive, and the verdict.
 
 use crate::measure::BenchOptions;
 use crate::output;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The drive's own counters over the whole run, others' I/O included.
+/// The drive's own counters over the whole run, which include I/O of other processes.
 pub(super) fn counters_json(counters: &Difference) -> Value {
     let values = counters.values().into_iter();
     let change = |(name, before, after): (&'static str, Option<u64>, Option<u64>)| {
@@ -43,7 +43,7 @@ pub(super) fn write_files(results: &[JobResult], options: &BenchOptions) -> Resu
     options.telemetry.write_parquet()
 }
 
-/// A finding where I/Os failed, or where nothing was found out.
+/// A finding where I/Os failed or nothing was measured.
 pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
     let failed: u64 = results.iter().map(|result| result.failures.count).sum();
     let hung: u32 = results.iter().map(|result| result.hung).sum();
@@ -53,7 +53,7 @@ pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
             output::count(failed, "I/O")
         )));
     }
-    // Whom the user has ended has no duty left.
+    // An interrupted job need not have met its requirements.
     let whole = || results.iter().filter(|result| result.partial != Some(Partial::Interrupted));
     let named =
         |result: &JobResult, what: &str| Err(finding(format!("job {:?}: {what}; its notes say why", result.job.name)));

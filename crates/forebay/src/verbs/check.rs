@@ -49,7 +49,7 @@ pub struct CheckOptions {
 /// Checks a spec sheet.
 ///
 /// # Errors
-/// What could not be done; a finding where a promise is broken.
+/// What could not run; a finding where a promise is broken.
 pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("check");
@@ -82,10 +82,10 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None, block_layer: false };
     let mut session = Session::new(target, settings)?;
     if session.is_virtual() && shortest_ns.is_none() {
-        // Runs end by their I/Os, which may be few seconds of the drive's time.
+        // Runs end by I/O counts, which may take only seconds on a fast drive.
         session.set_interval(interval_of(Some(0)));
     }
-    // A target that cannot be opened is said once, and not as a reason to leave promises out.
+    // A target that cannot be opened is reported once, and not as the reason of every promise left out.
     session.target_bytes()?;
     let mut how = spec::CheckOptions {
         runtime_ns,
@@ -121,7 +121,7 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
     }
 }
 
-/// A report for people.
+/// A report as text.
 fn report_text(report: &spec::CheckReport) -> String {
     let parts = spec::parts(report).into_iter().map(|part| match part {
         Part::Text(text) => text,

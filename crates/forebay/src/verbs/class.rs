@@ -71,7 +71,7 @@ pub enum ClassAction {
     },
 }
 
-/// Places by their names, which help and errors list.
+/// Names of places, which help and errors list.
 fn places() -> impl TypedValueParser<Value = Place> {
     PossibleValuesParser::new(PLACES.map(|(name, _)| name)).try_map(|name| {
         let place = PLACES.into_iter().find(|(known, _)| *known == name);
@@ -86,7 +86,7 @@ fn parse_compress(text: &str) -> Result<Compression, CompressError> {
 /// Shows or changes classes of the running pool.
 ///
 /// # Errors
-/// Where no server answers, or it refuses.
+/// No server answers, or it refuses.
 pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let question = match action {

@@ -11,11 +11,11 @@ use serde_json::json;
 /// Checks a configuration or prints the schema.
 ///
 /// # Errors
-/// A finding: what is wrong with it.
+/// A finding with what is wrong.
 pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
     match action {
         ConfigAction::Check { config: file } => {
-            // What cannot be read was not checked; what was checked and is wrong is a finding.
+            // A file that cannot be read is an error; a file that was checked and is wrong is a finding.
             let text = config::read(file)?;
             let checked = config::of_text(&text, file).and_then(|config| {
                 forebay_daemon::server::SocketAccess::of(&config.server)?;
@@ -67,7 +67,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 }
             }
         }
-        // A schema has a form of its own: `schema_version` would make it another one.
+        // The schema has a standard form, to which `schema_version` must not be added.
         ConfigAction::Schema => output::line(&serde_json::to_string_pretty(&config::schema())?),
     }
 }

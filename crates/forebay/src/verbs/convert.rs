@@ -48,10 +48,10 @@ pub enum To {
     Csv,
 }
 
-/// The format that the name of a file means.
+/// The output format, from the option or the file name.
 ///
 /// # Errors
-/// A name that means none.
+/// The file name does not determine a format.
 fn to_format(options: &ConvertOptions) -> Result<To> {
     let name = options.to.to_string_lossy().to_ascii_lowercase();
     let by_name = || {
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Ends it; what could not be written of the requests.
+    /// Completes the file; returns the requests that could not be written.
     fn finish(self, faults: &Faults) -> Result<Faults, TraceError> {
         let (refused, partial) = match self {
             Self::Parquet(writer) => return Ok(writer.finish(faults)?.refused),
@@ -116,10 +116,10 @@ impl Writer {
     }
 }
 
-/// Converts.
+/// Runs the verb.
 ///
 /// # Errors
-/// A trace that cannot be read, a file that exists or cannot be written.
+/// The trace cannot be read, or the file exists or cannot be written.
 pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     if options.to == Path::new("-") {
@@ -145,7 +145,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let mut writer = None;
     let (mut failed, mut written) = (None, 0_u64);
     let limit = options.limit.unwrap_or(u64::MAX);
-    // fio's times never go back, and a blktrace is in order: what came late would get the time of the last, a year ahead where one slipped.
+    // fio's times never go back, and a blktrace is ordered, so a late request would get the time of the one before. Sorting keeps one wrong
+    // time far ahead from shifting all later requests.
     let order = match to_format(options)? {
         To::FioLog | To::FioLog2 | To::Blktrace => Order::Time,
         To::Parquet | To::ParquetByVolume | To::Csv => Order::Recorded,
@@ -154,7 +155,7 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
         if failed.is_some() || written >= limit {
             return false;
         }
-        // No file for a volume that is not there.
+        // No file is made for a volume without requests.
         if requests.is_empty() {
             return true;
         }
@@ -204,21 +205,21 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     read.mostly(&options.trace)
 }
 
-/// What a Parquet file has of a capture.
+/// Result of converting a capture to Parquet.
 #[derive(Debug)]
 pub struct Converted {
-    /// Requests in it.
+    /// Number of requests in the file.
     pub requests: u64,
-    /// What could not be read of the capture.
+    /// Unreadable parts of the capture.
     pub faults: Faults,
-    /// Requests with values that Parquet's columns cannot hold: they were left out.
+    /// Requests that were left out because Parquet's columns cannot hold their values.
     pub refused: Faults,
 }
 
-/// Writes what `record` has captured to the Parquet file `to`, also where that is no request at all.
+/// Converts a capture of `record` to the Parquet file `to`, even where it has no requests.
 ///
 /// # Errors
-/// A file that exists or cannot be written.
+/// The file exists or cannot be written.
 pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<Converted> {
     let about = || to.display().to_string();
     let trace = Named { name: capture.display().to_string(), files: vec![capture.to_owned()], levels: None };
@@ -283,7 +284,7 @@ mod tests {
     use forebay_trace::Op;
     use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume, rotated_path};
 
-    /// Writes file `number` of a capture, of two requests.
+    /// Writes file `number` of a capture, with two requests.
     fn write(path: &Path, number: u32) {
         let volumes = vec![Volume { name: "sda".to_owned(), size_bytes: 1 << 30 }];
         let header = Header { capture: [7; 16], begin_unix_ns: 5, file: number, volumes };

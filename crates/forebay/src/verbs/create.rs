@@ -12,10 +12,10 @@ use forebay_volume::recovery::read_superblock;
 use serde_json::json;
 use std::path::Path;
 
-/// Formats the pool, unless anything lies on its devices.
+/// Formats the pool, unless a device holds data.
 ///
 /// # Errors
-/// What was found, or what could not be done.
+/// The data found, or what failed.
 pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
@@ -25,7 +25,7 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         );
     }
-    // A pool that is being served is known by its fast devices, before its bucket is taken from it.
+    // A served pool is recognised by its fast devices before its bucket is opened, which would take the bucket from the server.
     pool::refuse_while_served(&config)?;
     pool::make_in_buckets(&config)?;
     let open = |mode| {
@@ -36,7 +36,8 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
     };
     let has_buckets = config.targets().any(|target| target.bucket().is_some());
     if has_buckets && !destroy_data {
-        // One that another pool's server has is known only by what lies in it, and to open it to write takes it from there.
+        // A bucket in use by another pool's server can be recognised only by its contents, and opening it for writing would take it away:
+        // so it is opened read-only first.
         refuse_loss(&what_would_be_lost(&config, &mut open(OpenMode::ReadOnly)?)?)?;
     }
     let mut devices = open(OpenMode::ReadWrite)?;
@@ -84,7 +85,7 @@ fn refuse_loss(found: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A sentence for each device that holds anything: a pool, what is recognised, or content that nothing explains.
+/// A sentence for each device that holds data: a pool, a known signature, or unknown content.
 fn what_would_be_lost(config: &Config, devices: &mut Devices) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let mut blank = Vec::new();

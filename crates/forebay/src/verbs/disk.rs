@@ -64,7 +64,8 @@ fn absolute(text: &str) -> Result<String> {
     })
 }
 
-/// Whoever mistook a name hears of that, and not how to remove what is not there. A disk whose removal was begun is known by the name of before, too.
+/// Reports an unknown name before anything else, instead of explaining how to remove what does not exist. A disk being removed is still
+/// known by its former name.
 fn refuse_unknown(name: &str, disks: &Value) -> Result<()> {
     let disks = disks["disks"].as_array().into_iter().flatten();
     let known: Vec<&str> = disks.filter_map(|disk| disk["name"].as_str()).collect();
@@ -73,10 +74,10 @@ fn refuse_unknown(name: &str, disks: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Shows or changes disks of the running pool; done when the change is durable.
+/// Shows or changes disks of the running pool; returns when the change is durable.
 ///
 /// # Errors
-/// Where no server answers, or it refuses.
+/// No server answers, or it refuses.
 pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let mut keep_in_step = true;
@@ -87,7 +88,7 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
             Question::DiskList
         }
         DiskAction::Add { name, size, export, base } => {
-            // The server has a working directory of its own.
+            // The server may have another working directory.
             let base = base.map(|text| absolute(&text)).transpose()?;
             if let Some(base) = &base {
                 advice = format!(" (with `base = {base:?}` of its [[disk]], without which the next start refuses it)");

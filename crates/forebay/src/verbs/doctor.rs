@@ -65,7 +65,7 @@ pub struct DoctorOptions {
     pub schema: bool,
 }
 
-/// The names of profiles.
+/// Names of the profiles.
 fn profiles() -> impl TypedValueParser<Value = Profile> {
     PossibleValuesParser::new(Profile::ALL.map(|(_, name, _)| name)).map(|name| {
         let named = Profile::ALL.into_iter().find(|(_, known, _)| *known == name);
@@ -76,7 +76,7 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
 /// Audits a machine, or a captured one, and one of its devices; or captures it, changes it, or measures what settings cost.
 ///
 /// # Errors
-/// What could not be read or written; a finding where a setting costs something.
+/// What could not be read or written; a finding where a setting costs performance.
 pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("doctor");
@@ -93,7 +93,7 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
         (None, Some(_)) => Wanted::All,
         (None, None) => Wanted::Machine,
     };
-    // Who only looks asks the drives too; a tree has what they answered where it was captured.
+    // An audit also queries the drives; a captured tree contains the drives' answers.
     let is_change = options.apply.is_some() || options.restore || options.verify || options.ladder;
     let asker = (tree.is_machine() && !is_change).then_some(&doctor::Asker as &dyn Ask);
     let machine = Machine::read_asking(&tree, wanted, asker).with_context(|| format!("in {}", root.display()))?;
@@ -141,7 +141,7 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
     judged(&report)
 }
 
-/// The drive that the ladder measures, or that the file lies on which it measures: its settings are then changed too.
+/// The drive under the ladder's target, or under its file: the ladder changes its settings too.
 fn of_target(options: &DoctorOptions) -> Option<String> {
     use std::os::unix::fs::FileTypeExt;
     if options.root.is_some() {
@@ -155,7 +155,7 @@ fn of_target(options: &DoctorOptions) -> Option<String> {
     drive_below(path).ok().map(|name| format!("/dev/{name}"))
 }
 
-/// Devices that could be named.
+/// Devices that the user could name.
 fn hint(disks: &[String]) -> String {
     if disks.is_empty() {
         String::new()
@@ -183,7 +183,7 @@ fn captured(tree: &Tree, folder: &Path, format: Format) -> Result<()> {
     }
 }
 
-/// What a link such as `/dev/disk/by-id/...` leads to on this machine.
+/// Resolves a link such as `/dev/disk/by-id/...` on this machine.
 fn real(name: &str) -> String {
     let path = std::fs::canonicalize(name).ok().filter(|path| path.starts_with("/dev"));
     path.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| name.to_owned())

@@ -41,10 +41,10 @@ pub enum EvidenceAction {
     },
 }
 
-/// Shows or changes what the running pool goes by.
+/// Shows or changes the evidence sources of the running pool.
 ///
 /// # Errors
-/// Where no server answers, or it refuses.
+/// No server answers, or it refuses.
 pub fn run(file: &Path, action: EvidenceAction, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let question = match action {
@@ -65,7 +65,7 @@ pub fn run(file: &Path, action: EvidenceAction, format: Format) -> Result<()> {
     }
 }
 
-/// The sources as a table, and what they wait for.
+/// The sources as a table, with what they wait for.
 pub fn table(evidence: &Value) -> String {
     let sources = || evidence["sources"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();

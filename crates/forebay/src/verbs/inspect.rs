@@ -21,17 +21,17 @@ use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// What was found on a device.
+/// Contents of a device.
 struct Looked {
     value: Value,
     text: Vec<String>,
     damage: Vec<String>,
 }
 
-/// Shows what is on a device.
+/// Shows the contents of a device.
 ///
 /// # Errors
-/// A finding where it is damaged.
+/// A finding where the device is damaged.
 pub fn run(path: &str, format: Format) -> Result<()> {
     let target: Target = path.parse()?;
     let (device, holder) = opened(&target)?;
@@ -123,13 +123,13 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
     let mut copies = Vec::new();
     let mut lines = Vec::new();
     let array = parity::read_label(devices, 0);
-    // On a device that has grown the last copy stands where its end was.
+    // On a device that was enlarged, the last copy is at its former end.
     let superblock = read_superblock(devices, 0).ok().map(|(superblock, _)| superblock);
     let recorded_bytes = superblock.map(|superblock| formatted_bytes(&superblock, array.as_ref()));
     for offset_bytes in copy_offsets_bytes(recorded_bytes.unwrap_or(geometry.size_bytes)) {
         let is_there = offset_bytes + SIZE_BYTES as u64 <= geometry.size_bytes;
         let (state, epoch) = match devices.read(0, offset_bytes, SIZE_BYTES) {
-            // What is too small for one was never a pool's, or is missed where another copy says that it was.
+            // A device too small for this copy never had it, unless another copy shows that it was larger.
             _ if !is_there => (ABSENT.to_owned(), None),
             Err(error) => {
                 damage.push(format!("superblock copy at {offset_bytes}: {error}"));
@@ -198,10 +198,11 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
 /// The epoch of a pool that was never opened.
 const EPOCH_CREATED: u64 = 1;
 
-/// What a copy of the superblock is that is not there.
+/// State of a missing superblock copy.
 const ABSENT: &str = "absent";
 
-/// How large a device was when it was formatted: of a member of a tier with parity the superblock knows the tier as a whole, and the label the member.
+/// The device's size at formatting. For a member of a tier with parity the superblock has the size of the whole tier, the label that of the
+/// member.
 fn formatted_bytes(superblock: &Superblock, array: Option<&ArrayLabel>) -> u64 {
     match array {
         Some(label) if superblock.member().role == Role::Capacity => label.shape.member_bytes,
@@ -209,7 +210,7 @@ fn formatted_bytes(superblock: &Superblock, array: Option<&ArrayLabel>) -> u64 {
     }
 }
 
-/// Members by their ids, which `serve` and `status` name those by that are missing.
+/// Members by their ids, which `serve` and `status` show for missing members.
 fn members_of(ids: &[Id], own: Option<usize>, in_sync: &[usize]) -> Vec<String> {
     let line = |(number, id): (usize, &Id)| {
         let is_own = if own == Some(number) { ", which is this one" } else { "" };
@@ -219,7 +220,7 @@ fn members_of(ids: &[Id], own: Option<usize>, in_sync: &[usize]) -> Vec<String> 
     ids.iter().enumerate().map(line).collect()
 }
 
-/// Which member of a mirrored fast tier it is, and which of them hold everything.
+/// Adds the number of this member of a mirrored fast tier, and which members are in sync.
 fn describe_label(label: &MemberLabel, value: &mut Value, text: &mut Vec<String>) {
     let in_sync: Vec<usize> = (0..label.ids.len()).filter(|&member| label.is_in_sync(member)).collect();
     value["mirror"] = json!({
@@ -244,7 +245,7 @@ fn describe_label(label: &MemberLabel, value: &mut Value, text: &mut Vec<String>
     text.extend(members_of(&label.ids, label.member.map(usize::from), &in_sync));
 }
 
-/// Which member of a capacity tier with parity it is, and which of them hold everything.
+/// Adds the number of this member of a capacity tier with parity, and which members are in sync.
 fn describe_array(label: &ArrayLabel, value: &mut Value, text: &mut Vec<String>) {
     let in_sync: Vec<usize> = (0..label.ids.len()).filter(|&member| label.is_in_sync(member)).collect();
     let redundancy = format!("{}+{}", label.shape.data, label.shape.parity);
@@ -270,7 +271,7 @@ fn copies_absent(value: &Value) -> Vec<u64> {
     copies.filter(|copy| copy["state"] == ABSENT).filter_map(|copy| copy["offset_bytes"].as_u64()).collect()
 }
 
-/// How far the opening of its epoch came. Whether a server has it now no superblock tells.
+/// How far the opening of the pool came in its epoch. A superblock does not show whether a server uses the pool now.
 fn state(superblock: &Superblock) -> &'static str {
     match (superblock.serving, superblock.epoch) {
         (true, EPOCH_CREATED) => "as created",
@@ -351,7 +352,7 @@ fn describe(
     }
 }
 
-/// What the capacity tier knows alone.
+/// The state that the capacity tier holds by itself.
 fn capacity_roots(
     devices: &mut Devices,
     superblock: &Superblock,

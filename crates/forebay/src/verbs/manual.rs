@@ -1,4 +1,4 @@
-//! `forebay completions SHELL` and `forebay man FOLDER`: from the same source as `--help`.
+//! `forebay completions SHELL` and `forebay man FOLDER`, generated from the same source as `--help`.
 
 use crate::cli::Cli;
 use crate::output::{self, Format};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Writes a shell's completions to standard output.
 ///
 /// # Errors
-/// Where that cannot be written.
+/// The output cannot be written.
 pub fn completions(shell: Shell, format: Format) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "forebay", &mut script);
@@ -21,10 +21,10 @@ pub fn completions(shell: Shell, format: Format) -> Result<()> {
     }
 }
 
-/// Writes manual pages into a folder: one of the whole, one of each verb.
+/// Writes manual pages into a folder: one for the program, one for each verb.
 ///
 /// # Errors
-/// Where the folder or a page cannot be written.
+/// The folder or a page cannot be written.
 pub fn man(folder: &Path, format: Format) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     clap_mangen::generate_to(Cli::command(), folder)

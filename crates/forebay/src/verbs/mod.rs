@@ -48,10 +48,10 @@ pub use serve::STOP_WITH_PARENT;
 pub use size::SizeOptions;
 use std::time::Duration;
 
-/// Runs what was asked for.
+/// Runs the verb of the command line.
 ///
 /// # Errors
-/// What could not be done, or a [`forebay_daemon::finding::Finding`].
+/// What failed, or a [`forebay_daemon::finding::Finding`].
 pub fn run(cli: Cli) -> Result<()> {
     let format = cli.output;
     match cli.verb {

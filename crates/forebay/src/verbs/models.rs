@@ -1,4 +1,4 @@
-//! `forebay models`: what can be modelled. `forebay conformance`: the published figures beside the models'.
+//! `forebay models`: the drives and hosts that can be modelled. `forebay conformance`: published figures beside the models'.
 
 use super::schema;
 use crate::cli::ConformanceOptions;
@@ -13,15 +13,15 @@ use forebay_model::conformance::{self, Options, Relation, Row, Use};
 use forebay_model::{host, preset};
 use serde_json::json;
 
-/// Seed of the models' own choices.
+/// Seed of the models' random choices.
 const SEED: u64 = 1;
-/// I/Os of each test where the user does not say.
+/// Default number of I/Os of each test.
 const IOS: u64 = 2_000_000;
 
 /// Lists the drives and the hosts.
 ///
 /// # Errors
-/// Where nothing can be written.
+/// The output cannot be written.
 pub fn list(format: Format) -> Result<()> {
     let hosts = host::names();
     match format {
@@ -57,10 +57,10 @@ fn relation(relation: Relation) -> &'static str {
     }
 }
 
-/// Reproduces the published tables on the models, and the experiments of which figures were published.
+/// Reproduces the published tables on the models, and the experiments with published figures.
 ///
 /// # Errors
-/// A part that no test has; with `strict`, figures outside their limits.
+/// No test matches the part; with `strict`, figures are outside their limits.
 pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("conformance");
@@ -137,7 +137,7 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     Ok(())
 }
 
-/// A published use case of two tiers, run again.
+/// Runs a published use case of two tiers.
 fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format) -> Result<()> {
     let scale = options.scale.unwrap_or(case.scale);
     let (least, most) = case.scales;
@@ -169,7 +169,7 @@ fn use_case(case: &'static UseCase, options: &ConformanceOptions, format: Format
 /// Smallest modelled drive.
 const FAST_BYTES_MIN: u64 = 1 << 20;
 
-/// The table of write amplification.
+/// Prints the table of write amplification.
 fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<()> {
     if is_of_models(options) || !options.cache_percent.is_empty() {
         bail!("wa takes --trace, --only, --band and --spare: leave the others out");
@@ -187,7 +187,7 @@ fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<(
     }
 }
 
-/// The table of hit ratios.
+/// Prints the table of hit ratios.
 fn cache(options: &ConformanceOptions, format: Format) -> Result<()> {
     if is_of_models(options) || !options.band.is_empty() || !options.spare.is_empty() {
         bail!("cache takes --trace, --only and --cache-percent: leave the others out");
@@ -204,7 +204,7 @@ fn cache(options: &ConformanceOptions, format: Format) -> Result<()> {
     }
 }
 
-/// Whether there are options of modelled drives or of use cases.
+/// Whether options for modelled drives or use cases are given.
 fn is_of_models(options: &ConformanceOptions) -> bool {
     let of_use_case = options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some();
     of_use_case || options.full || options.strict || options.ios.is_some()
@@ -266,7 +266,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// The rows as objects by the names of the columns.
+/// The rows as objects with column names as keys.
 fn data_json(data: &Data) -> serde_json::Value {
     let value = |value: &Value| match value {
         Value::Text(text) => json!(text),

@@ -1,4 +1,4 @@
-//! `forebay record`: what a block device is really asked to do.
+//! `forebay record`: the requests that a block device actually receives.
 
 mod command;
 mod live;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two looks into the ring: it holds a quarter of a second at a million requests a second.
+/// Interval of emptying the ring, which holds a quarter of a second at a million requests a second.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Most control groups below those named.
+/// Maximum number of control groups below those named.
 const CGROUPS_MAX: usize = 65_536;
 
 /// Records until Ctrl-C, the end of the time, or the end of the command.
 ///
 /// # Errors
-/// Where the kernel, the system or the options do not allow it; a finding where requests are missing.
+/// The kernel, the system or the options do not allow it; a finding where requests are missing.
 pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     ensure!(options.file.is_some() || options.live, "name a file to record to (NAME.fbr), or look with --live");
     let time = |name: &str, text: &Option<String>| -> Result<Option<Duration>> {
@@ -54,7 +54,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     } else {
         Some(std::env::current_dir().context("the working directory is not there any more")?)
     };
-    // A command that cannot run is no reason to begin a file.
+    // Checked before a file is created: a command that cannot run needs none.
     if let Some(program) = options.command.first() {
         ensure_runnable(program)?;
     }
@@ -63,7 +63,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     for folder in &options.cgroup {
         add_cgroups(folder, &mut cgroups)?;
     }
-    // Said before an hour of recording, not after it.
+    // Checked before an hour of recording, not after it.
     if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
         check_parquet(file, parquet)?;
     }
@@ -102,7 +102,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         Ok(child) => child,
         Err(error) => {
             drop(recorder);
-            // It was made a moment ago and holds nothing of the command.
+            // The file was just created and holds nothing of the command.
             options.file.iter().for_each(|path| drop(fs::remove_file(path)));
             return Err(error);
         }
@@ -118,7 +118,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         if let Some(shown) = &mut view {
             requests.iter().for_each(|request| shown.add(request));
             match shown.show(recorder.dropped_up_to_now()) {
-                // Whoever looked has gone: the file is what counts.
+                // The reader of the live view has gone; the capture file continues.
                 Err(error) if options.file.is_some() && output::is_broken_pipe(&error) => view = None,
                 shown => shown?,
             }
@@ -126,7 +126,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         let is_stopped = stop.load(Ordering::Acquire);
         if let Some(running) = &mut child {
             ended = running.ended()?;
-            // It ends the recording by ending.
+            // The end of the command ends the recording.
             if is_stopped && ended.is_none() {
                 running.pass_on(signal.load(Ordering::Relaxed));
             }
@@ -138,7 +138,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         match look() {
             Ok(false) => std::thread::sleep(LOOK_EVERY),
             Ok(true) => break Ok(()),
-            // What there is stays readable; the probes go with the recorder.
+            // The file so far stays readable; dropping the recorder removes the probes.
             Err(error) => break Err(error),
         }
     };
@@ -170,7 +170,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     }
 }
 
-/// Whether the Parquet file can be made, and will not be in the way of the capture.
+/// Checks that the Parquet file can be created and does not collide with the capture.
 fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
     check_new_files(std::iter::once(parquet))?;
     let whole = |path: &Path| std::path::absolute(path).with_context(|| path.display().to_string());
@@ -180,7 +180,7 @@ fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Converts what was captured. All of it must be there.
+/// Converts the capture to Parquet; all recorded requests must be in it.
 fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
     let Converted { requests, faults, refused } = capture_to_parquet(file, parquet)?;
     output::complain(format!("written: {}, {}", parquet.display(), output::count(requests, "request")));
@@ -197,7 +197,7 @@ fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
     )))
 }
 
-/// What was named, each once.
+/// The named targets, without duplicates.
 fn targets(options: &RecordOptions, command_folder: Option<&Path>) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     let mut add = |target: Target| {
@@ -228,7 +228,7 @@ fn targets(options: &RecordOptions, command_folder: Option<&Path>) -> Result<Vec
     Ok(targets)
 }
 
-/// The ids of a control group and all below it: the inode numbers of their directories.
+/// Adds the ids of a control group and all groups below it: the inode numbers of their directories.
 fn add_cgroups(folder: &Path, found: &mut HashSet<u64>) -> Result<()> {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     ensure!(
@@ -240,7 +240,7 @@ fn add_cgroups(folder: &Path, found: &mut HashSet<u64>) -> Result<()> {
         if found.len() >= CGROUPS_MAX {
             bail!("--cgroup {}: more than {CGROUPS_MAX} groups", folder.display());
         }
-        // A group may go while we look.
+        // A group may disappear during the scan.
         let Ok(metadata) = fs::metadata(&folder) else { continue };
         found.insert(metadata.ino());
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -251,7 +251,7 @@ fn add_cgroups(folder: &Path, found: &mut HashSet<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what execvp(3) would not find or not be allowed to run.
+/// Refuses a program that execvp(3) would not find or may not run.
 fn ensure_runnable(program: &OsStr) -> Result<()> {
     let is_runnable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let is_found = if program.as_encoded_bytes().contains(&b'/') {
@@ -268,12 +268,12 @@ fn ensure_runnable(program: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel write what the command left in the page cache, so that it is recorded too.
+/// Makes the kernel write the command's data in the page cache, so that these requests are recorded too.
 fn write_back(folder: &Path, options: &RecordOptions, recorder: &mut Recorder) -> Result<()> {
     let folders: Vec<PathBuf> = std::iter::once(folder.to_owned()).chain(options.mount.iter().cloned()).collect();
     let writer = std::thread::spawn(move || {
         for folder in folders {
-            // A file system that cannot be synced has its own way to tell; the recording is what it is.
+            // A file system that cannot sync reports that elsewhere; the recording stays valid.
             let _ = File::open(folder).map(rustix::fs::syncfs);
         }
     });

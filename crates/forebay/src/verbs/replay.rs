@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 
 /// Name of the job in results.
 const NAME: &str = "replay";
-/// Room for I/Os in flight, per thread, at recorded times.
+/// Default depth per thread at recorded times.
 const DEPTH_TIMED: u32 = 128;
-/// I/Os in flight, per thread, as fast as possible.
+/// Default depth per thread as fast as possible.
 const DEPTH_FAST: u32 = 32;
-/// Keys of a job that a trace leaves open.
+/// Job keys that a trace does not determine.
 const KEYS: [&str; 14] = [
     "wait",
     "calls",

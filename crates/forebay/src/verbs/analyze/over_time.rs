@@ -1,22 +1,22 @@
-//! Where requests went and what they touched, slice by slice, drawn with characters.
+//! Regions and working set of a trace per slice of time, drawn with characters.
 
 use crate::output::{size, time};
 use forebay_trace::analysis::{BLOCK_BYTES, OverTime, Slice, VolumeMap};
 
-/// From nothing to most. Of bytes on the map each is four times the one before.
+/// From none to most. On the map, each character stands for four times the bytes of the one before.
 const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
-/// How much more a shade of the map stands for than the one before it.
+/// Ratio between two neighbouring shades of the map.
 const SHADE_RATIO: u64 = 4;
-/// Rows of a map; regions are taken together until they fit.
+/// Maximum number of rows of a map; regions are merged until they fit.
 const ROWS_MAX: usize = 16;
-/// Maps that are drawn.
+/// Maximum number of maps.
 const VOLUMES_MAX: usize = 4;
-/// What is not known.
+/// Shown for an unknown value.
 const UNKNOWN: char = '?';
-/// Characters left of a row.
+/// Characters to the left of a row.
 const NAME_CHARS: usize = 10;
 
-/// Lines for people; none where nothing was read or written.
+/// The lines; empty where nothing was read or written.
 pub fn lines(found: &OverTime) -> Vec<String> {
     let volumes: Vec<&VolumeMap> = found.volumes.iter().flatten().collect();
     if found.slices.iter().all(|slice| slice.all.moved_bytes == 0) {
@@ -35,7 +35,7 @@ pub fn lines(found: &OverTime) -> Vec<String> {
     lines
 }
 
-/// A number of a slice.
+/// A figure of a slice.
 type Figure = fn(&Slice) -> Option<u64>;
 
 fn working_set(found: &OverTime) -> Vec<String> {
@@ -72,7 +72,7 @@ fn blocks(count: u64) -> String {
     size(count.saturating_mul(BLOCK_BYTES))
 }
 
-/// The shade of a value by how many tenths of the most it is, above nothing at least the first.
+/// Linear shade of a value in tenths of the maximum; at least the first shade above 0.
 fn tenth(value: u64, most: u64) -> char {
     if value == 0 {
         return SHADES[0];
@@ -81,7 +81,7 @@ fn tenth(value: u64, most: u64) -> char {
     SHADES[((share * SHADES.len() as f64) as usize).clamp(1, SHADES.len() - 1)]
 }
 
-/// The shade of a value by how many times it must be taken by four to reach the most.
+/// Logarithmic shade of a value: one shade less for each factor of four below the maximum.
 fn quarter(value: u64, most: u64) -> char {
     if value == 0 {
         return SHADES[0];

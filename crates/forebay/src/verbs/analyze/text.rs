@@ -1,4 +1,4 @@
-//! An analysis for people.
+//! An analysis as text.
 
 use super::over_time;
 use crate::output::{count, ratio, size, table, time};
@@ -7,7 +7,7 @@ use forebay_block::figures::rate;
 use forebay_trace::Faults;
 use forebay_trace::analysis::{DEPTHS, Direction, Operation, Report, Spread};
 
-/// Depths that have a row each; the rest is summed up. Processes that are shown.
+/// Depths with a row each; higher ones are summed up. Also the number of processes shown.
 const DEPTHS_SHOWN: usize = 16;
 
 fn percent(share: Option<f64>) -> String {
@@ -21,7 +21,7 @@ fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {
     )
 }
 
-/// What could not be read, a line each; empty where all could.
+/// Unreadable parts, one line each; empty where there are none.
 pub fn faults(faults: &Faults) -> Vec<String> {
     let missing = faults.missing_note();
     if faults.count == 0 {
@@ -35,7 +35,7 @@ pub fn faults(faults: &Faults) -> Vec<String> {
     lines
 }
 
-/// The predicates that nothing tells about, in a line; empty where there are none.
+/// A line with the predicates that the trace has no data for; empty where there are none.
 pub fn unknown(report: &Report) -> Option<String> {
     (!report.unknown.is_empty()).then(|| {
         let mut names: Vec<&str> = Vec::new();
@@ -62,7 +62,7 @@ fn direction(name: &str, direction: &Direction) -> Vec<String> {
     )]
 }
 
-/// One trace.
+/// The text for one trace.
 pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     let mut lines = Vec::new();
     let operation = |op: &Operation| match (op.requests_per_s, op.bytes_per_s) {
@@ -143,7 +143,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     lines.join("\n")
 }
 
-/// What stands before estimates of which nobody knows how far they are off.
+/// Prefix of estimates whose error is unknown.
 fn about(report: &Report) -> &'static str {
     if report.one_block_in > 1 { "~" } else { "" }
 }
@@ -247,7 +247,7 @@ fn depths(report: &Report) -> String {
     let Some(all) = report.depths.first() else {
         return "Queue depths: the trace tells neither depths nor latencies".to_owned();
     };
-    // Each by itself at first, then twice as many to a row each time.
+    // Each depth has a row at first, then the rows double in width.
     let mut rows: Vec<Vec<String>> = Vec::new();
     let (mut first, mut last) = (1, 1);
     while all.histogram.last().is_some_and(|deepest| first <= deepest.0) {
@@ -301,7 +301,7 @@ fn agreement(report: &Report) -> String {
     )
 }
 
-/// Many traces, a line each.
+/// Many traces, one line each.
 pub fn fleet(list: &[(&str, &Read, &Report)]) -> String {
     let rows: Vec<Vec<String>> = list
         .iter()

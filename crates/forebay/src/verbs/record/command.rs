@@ -1,4 +1,4 @@
-//! The command that is recorded: how it is started, how signals reach it, and what becomes of it.
+//! The recorded command: its start, its signals, and its end.
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
@@ -8,23 +8,23 @@ use std::fs::File;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How long a command that is asked to end is waited for.
+/// Time limit for a command that is asked to end.
 const END_WITHIN: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
+/// Interval of checking whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Running {
     child: Child,
-    /// Its program and its process id, for messages.
+    /// Program and process id, for messages.
     name: String,
     is_asked: bool,
 }
 
-/// Starts a command; none where there is no word of one.
+/// Starts a command; none where `command` is empty.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// The command cannot be started.
 pub(super) fn start(command: &[OsString]) -> Result<Option<Running>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     let child = Command::new(program).args(arguments).spawn();
@@ -34,33 +34,34 @@ pub(super) fn start(command: &[OsString]) -> Result<Option<Running>> {
 }
 
 impl Running {
-    /// How it has ended, if it has.
+    /// The exit status, where the command has ended.
     ///
     /// # Errors
-    /// Where the system does not tell.
+    /// The system does not give its status.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("cannot wait for the command")
     }
 
-    /// Asks it to end, once, as we were by `signal`: what is sent to us alone does not reach it. Ctrl-C at a terminal does.
+    /// Passes `signal` on once, as a request to end: a signal sent to this process alone does not reach the command, while Ctrl-C at a
+    /// terminal does.
     pub(super) fn pass_on(&mut self, signal: i32) {
         let is_typed = signal == signal_hook::consts::SIGINT && is_foreground();
         if !is_typed && !std::mem::replace(&mut self.is_asked, true) {
-            // It may have ended just now.
+            // The command may have just ended.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
     }
 
-    /// Ends it, as nobody records what it does any more; what came of that, in a sentence.
+    /// Ends the command, because its recording has ended; returns the outcome as a sentence.
     pub(super) fn end(mut self) -> String {
         let Self { child, name, .. } = &mut self;
         match child.try_wait() {
             Ok(Some(_)) => return format!("{name} had ended"),
-            // It may be another process by now.
+            // Its process id may belong to another process by now.
             Err(error) => return format!("{name} cannot be waited for ({error}), and is left alone"),
             Ok(None) => {}
         }
-        // Where it has ended just now, waiting tells.
+        // Where the command has just ended, waiting shows it.
         let _ = kill_process(Pid::from_child(child), Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < END_WITHIN {
@@ -78,7 +79,7 @@ impl Running {
     }
 }
 
-/// Whether we are what the terminal's keys send signals to: then they reach a command of ours as well.
+/// Whether this process is in the terminal's foreground group: then the terminal's signals reach the command as well.
 fn is_foreground() -> bool {
     File::open("/dev/tty").is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()))
 }
@@ -95,7 +96,7 @@ mod tests {
         start(&words).unwrap().unwrap()
     }
 
-    /// It went on without its recorder, and nobody said so.
+    /// The command continued without its recorder, unnoticed.
     #[test]
     fn a_command_is_ended_with_its_recording() {
         let command = running(&["sleep", "600"]);

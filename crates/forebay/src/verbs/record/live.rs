@@ -1,4 +1,4 @@
-//! `forebay record --live`: what is going on, a second at a time.
+//! `forebay record --live`: the activity of each second.
 
 use crate::output::{self, Format};
 use anyhow::Result;
@@ -12,17 +12,17 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Processes shown.
+/// Maximum number of processes shown.
 const PROCESSES_SHOWN: usize = 8;
-/// Classes shown.
+/// Maximum number of classes shown.
 const CLASSES_SHOWN: usize = 12;
-/// Most classes distinguished in a second; the rest have none.
+/// Maximum number of classes distinguished per second; further requests count as without a class.
 const CLASSES_MAX: usize = 64;
-/// Classes of which a line tells.
+/// Number of classes in a line.
 const CLASSES_IN_LINE: usize = 3;
-/// What requests are called that have no class: flushes, discards, reads of what others wrote.
+/// Name for requests without a class: flushes, discards, reads of data written before.
 const NO_CLASS: &str = "(no class)";
-/// Most processes distinguished in a second; the rest are one.
+/// Maximum number of processes distinguished per second; further ones are summed up.
 const PROCESSES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Default)]
@@ -44,7 +44,7 @@ impl Sums {
     }
 }
 
-/// What was asked of a class.
+/// Requests of a class.
 struct Class<'a> {
     name: &'a str,
     written_bytes: u64,
@@ -59,7 +59,7 @@ impl Class<'_> {
     }
 }
 
-/// What the last second brought.
+/// Activity of the last second.
 pub struct View {
     names: Vec<String>,
     is_line: bool,
@@ -74,7 +74,7 @@ pub struct View {
 }
 
 impl View {
-    /// A view of these devices. `has_hints`: whether requests tell them.
+    /// A view of these devices. `has_hints`: whether their requests carry hints.
     pub fn new(targets: &[Target], rules: &[(String, Rule)], has_hints: bool, is_line: bool, format: Format) -> Self {
         let mut tables = Names::default();
         for target in targets {
@@ -90,7 +90,7 @@ impl View {
             classify: Classes::new(rules),
             classes: HashMap::new(),
             tables,
-            // Files are named once the capture has found them, which is too late here.
+            // The capture finds the names of files later, too late for this view.
             knows: Knows {
                 op: true,
                 time: true,
@@ -121,7 +121,7 @@ impl View {
         self.classes.entry(class.filter(|_| is_known)).or_default().add(request);
     }
 
-    /// Classes, by what was asked of them in bytes.
+    /// Classes in order of bytes.
     fn classes(&self) -> Vec<Class<'_>> {
         let mut all: Vec<Class<'_>> = self
             .classes
@@ -137,10 +137,10 @@ impl View {
         all
     }
 
-    /// Shows the last second where it is over.
+    /// Shows the last second once it is over.
     ///
     /// # Errors
-    /// Where nothing can be written.
+    /// The output cannot be written.
     pub fn show(&mut self, dropped: u64) -> Result<()> {
         let elapsed = self.begun.elapsed();
         if elapsed < EVERY {
@@ -291,7 +291,7 @@ impl View {
 mod tests {
     use super::*;
 
-    /// Only the last object had a version, and stood over many lines.
+    /// Only the last object had a schema version, and it spanned many lines.
     #[test]
     fn regression_each_second_in_json_is_one_line_with_its_version() {
         let view = View::new(&[], &[], true, false, Format::Json);

@@ -1,4 +1,4 @@
-//! What a recording came to, as a table or as JSON.
+//! Summary of a recording, as a table or as JSON.
 
 use crate::output::{self, Format};
 use anyhow::Result;
@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
-/// Depths are shown one by one up to this many, then by powers of two.
+/// Depths up to this are shown one by one, deeper ones by powers of two.
 const DEPTHS_SHOWN: usize = 8;
 
-/// Shows it; `parquet` is the file that will be made of it.
+/// Shows the summary; `parquet` is the Parquet file to be made.
 ///
 /// # Errors
-/// Where nothing can be written.
+/// The output cannot be written.
 pub fn show(
     summary: &Summary,
     command: Option<ExitStatus>,
@@ -25,21 +25,21 @@ pub fn show(
     is_live: bool,
 ) -> Result<()> {
     match format {
-        // As the seconds before it.
+        // In one line, as the seconds before it.
         Format::Json if is_live => output::json_line(as_json(summary, command, parquet)),
         Format::Json => output::json(as_json(summary, command, parquet)),
         Format::Table => table(summary),
     }
 }
 
-/// One of the kernel's counters beside ours.
+/// A counter of the kernel beside ours.
 struct Beside {
     what: &'static str,
     recorded: u64,
     kernel: u64,
 }
 
-/// Requests and sectors beside /proc/diskstats. There a flush without data is a write, and zeros are written.
+/// Requests and sectors beside /proc/diskstats, where an empty flush counts as a write and writes of zeros count as writes.
 fn beside(volume: &VolumeSummary) -> Vec<Beside> {
     let (reads, read_bytes) = volume.totals.sum(&[Op::Read]);
     let (writes, write_bytes) = volume.totals.sum(&[Op::Write, Op::WriteZeroes]);
@@ -119,7 +119,7 @@ fn table(summary: &Summary) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of probes for each request, and the share of a CPU that this process took; where it was measured.
+/// Nanoseconds of probes per request, and this process's share of a CPU; none where not measured.
 fn cost(summary: &Summary) -> Option<(f64, f64)> {
     let requests = summary.counts.requests;
     (summary.cost.time_ns > 0 && requests > 0).then(|| {
@@ -145,7 +145,7 @@ fn row(op: Op, sums: &OpTotals) -> Vec<String> {
     row
 }
 
-/// Shares of depths, those beyond the first in groups.
+/// Shares of depths; deeper ones in groups.
 fn depths(totals: &Totals) -> String {
     let all = totals.requests().max(1) as f64;
     let mut groups: Vec<(usize, usize, u64)> = Vec::new();
