@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 use tracing::warn;
 
-/// Set to 1 where the server is to end with the process that started it, as the demo's does.
+/// Set to 1 where the server must end with the process that started it, as in the demo.
 pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
 
-/// How the flags say the pool is to be opened.
+/// The way of opening that the flags select.
 pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: bool) -> Opening {
     match (salvage, without_fast, degraded, accept_loss) {
         (true, ..) => Opening::Salvage,
@@ -25,15 +25,15 @@ pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: b
     }
 }
 
-/// Serves the pool until a signal comes.
+/// Serves the pool until a signal arrives.
 ///
 /// # Errors
-/// What could not be done, or that the pool is damaged.
+/// What failed, such as a damaged pool.
 pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     raise_open_files();
     let (handle, asked) = Handle::new()?;
-    // First, so that a signal while the pool is opened is a clean stop as well.
+    // First, so that a signal while the pool is opened is a clean stop too.
     handle.watch_signals()?;
     if std::env::var_os(STOP_WITH_PARENT).is_some_and(|value| value == "1") {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
@@ -49,8 +49,8 @@ pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Res
     }
 }
 
-/// Takes as many open files as the process may have: each client is one, and the limit that a shell gives (1024, for programs that
-/// use `select`) is far below what it lets a process raise it to. Nothing here uses `select`.
+/// Raises the limit of open files to its maximum: each client needs one. A shell's default (1024, for programs that use `select`) is far
+/// below the hard limit; nothing here uses `select`.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -67,7 +67,7 @@ fn raise_open_files() {
     }
 }
 
-/// A line of the server for programs: what it is about is its first word, and what can be used is a URI or a path behind that.
+/// JSON of a line of the server: its first word is the subject, followed by a URI or path.
 fn announced(line: &str) -> Value {
     let (event, about) = line.split_once(' ').unwrap_or((line, ""));
     let uri = Some(about).filter(|about| event == "ready" && !about.starts_with("without "));
@@ -78,7 +78,7 @@ fn announced(line: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// `--output json` was taken, and the lines stayed as they were.
+    /// `--output json` was accepted but did not change these lines.
     #[test]
     fn regression_what_is_ready_is_said_for_programs() {
         let uri = "nbd+unix:///db?socket=/run/db.sock";

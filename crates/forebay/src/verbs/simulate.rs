@@ -14,14 +14,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lines of a failing life's log that are shown.
+/// Maximum number of log lines shown of a failing life.
 const LOG_LINES: usize = 200;
-/// Longest campaign: a year.
+/// Maximum length of a campaign: a year.
 const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
-/// How often progress is reported on a terminal.
+/// Interval of progress reports on a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// Lives so many lives and says what they met.
+/// Runs the lives and reports what they met.
 ///
 /// # Errors
 /// A finding where a promise was broken.
@@ -35,7 +35,7 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     if options.seed.is_none() {
         refuse_no_lives(options)?;
     }
-    // Panics are findings of the engine's; they are reported with their seed.
+    // A panic of the engine is a finding and is reported with the life's seed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = match options.seed {
@@ -46,7 +46,7 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     outcome
 }
 
-/// Refuses what no life could be lived of: a promise that nobody tried is not kept.
+/// Refuses options under which no life would run: without a life, no promise is tested.
 fn refuse_no_lives(options: &SimulateOptions) -> Result<()> {
     if let Some(minutes) = options.minutes {
         if !(minutes > 0.0 && minutes <= MINUTES_MAX) {
@@ -63,12 +63,12 @@ fn refuse_no_lives(options: &SimulateOptions) -> Result<()> {
     Ok(())
 }
 
-/// What a campaign shares between its threads.
+/// State that the threads of a campaign share.
 #[derive(Default)]
 struct Found {
     coverage: Coverage,
     lives: u64,
-    /// A failing life, the one with the lowest number: number, seed, and what went wrong.
+    /// The failing life with the lowest number: number, seed, and failure.
     failure: Option<(u64, u64, Failure)>,
 }
 
@@ -82,11 +82,11 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
     let bar = Live::new();
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        // One life is lived in however little time: a campaign of none would be a good one.
+        // At least one life runs, however short the time: a campaign without lives would count as good.
         let is_time = || next.load(Ordering::Relaxed) == 0 || limit.is_none_or(|limit| begin.elapsed() < limit);
         while !stop.load(Ordering::Relaxed) && is_time() {
             let begun = next.fetch_add(1, Ordering::Relaxed);
-            // The last number of all is one, too; behind it there is none.
+            // The greatest number is valid too; no number follows it.
             let Some(number) = options.from.checked_add(begun).filter(|_| begun < count) else { return };
             let scenario = Scenario::numbered(number);
             let seed = scenario.seed;
@@ -187,7 +187,7 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
     }
 }
 
-/// One life, with its log; a failing one is shrunk first.
+/// Runs a single life with its log; a failing one is shrunk first.
 fn replay(seed: u64, format: Format) -> Result<()> {
     let scenario = Scenario::random(seed);
     let Some(failure) = shrink::fails(&scenario) else {

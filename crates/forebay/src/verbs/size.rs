@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Write amplification of QLC under what the tier lets through: whole bands of data that dies together.
+/// Write amplification of QLC for the writes that pass the fast tier: whole bands of data that dies together.
 const SHAPED_WAF: f64 = 1.0;
 
 /// Options of `forebay size`.
@@ -51,26 +51,26 @@ pub struct SizeOptions {
     pub schema: bool,
 }
 
-/// A drive's life, by its preset.
+/// Rated life of a preset's drive.
 fn life(option: &str, name: &str) -> Result<Life> {
     let drive = Drive::named(name).with_context(|| format!("--{option} {name}"))?;
     drive.life().with_context(|| format!("--{option} {name}: its preset rates no endurance; name another"))
 }
 
-/// A size, with what it means for the drives.
+/// A size with its effect on the drives.
 struct Offer<'a> {
     sized: &'a Sized,
     read_hits: Option<f64>,
-    /// Where all that goes through the fast tier does.
+    /// Endurance where all writes pass through the fast tier.
     all: Effective,
-    /// The way that lets hosts write most until the first tier is worn, and how much that is.
+    /// The placement that lets hosts write most until the first tier is worn, and its endurance.
     longest: (Way, Effective),
 }
 
-/// Sizes.
+/// Runs the verb.
 ///
 /// # Errors
-/// A trace that cannot be read twice, or has no writes; drives that are not known.
+/// A trace that cannot be read twice or has no writes, or an unknown drive.
 pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("size");
@@ -178,8 +178,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
 }
 
 fn offer<'a>(sized: &'a Sized, read_hits: &ReadHits, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
-    // What is staged passes through the tier as well; what is bypassed does not.
-    // The tier is of as many drives as it takes, and all of their media.
+    // Staged writes pass through the tier too; bypassed writes do not. The tier has as many drives as it needs, and the life of all of
+    // them.
     let drives = (sized.size_bytes as f64 / fast.capacity_bytes).ceil().max(1.0);
     let life = Life {
         capacity_bytes: fast.capacity_bytes * drives,
@@ -195,7 +195,7 @@ fn offer<'a>(sized: &'a Sized, read_hits: &ReadHits, fast: &Life, capacity: &Lif
     let mut longest = (as_pinned, all);
     for way in &sized.ways {
         let found = effective(way.alpha, way.fast_share)?;
-        // Less than a hundredth more is not worth another way.
+        // A gain of less than a percent does not justify another placement.
         if found.edpwd > longest.1.edpwd * 1.01 {
             longest = (*way, found);
         }
@@ -257,7 +257,7 @@ fn text(
     let rows: Vec<Vec<String>> = offers
         .iter()
         .enumerate()
-        // Octaves are enough to look at.
+        // The table shows octaves only.
         .filter(|(at, offer)| at % 4 == 0 || asked(offer) || is_knee(offer) || at + 1 == offers.len())
         .map(|(_, offer)| {
             vec![
@@ -348,7 +348,7 @@ fn writes_a_day(effective: &Effective) -> String {
     if effective.edpwd.is_finite() { format!("{:.2}", effective.edpwd) } else { "-".to_owned() }
 }
 
-/// The classes of a configuration.
+/// Writes the classes as a configuration.
 fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee: &Offer<'_>) -> Result<()> {
     let mut text =
         format!("# For a fast tier of {}: alpha {:.1} %.\n", size(knee.sized.size_bytes), knee.sized.alpha * 100.0);
@@ -371,12 +371,12 @@ fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee
             },
         );
         if is_pinned {
-            // Room for half as much again as it ever took.
+            // Half as much again as the class ever occupied.
             let _ = writeln!(text, "share = {:.3}", (share * 1.5).min(1.0));
         }
         let rules = rules_of(&row.name, how);
         if !rules.is_empty() {
-            // Rules go before hints, the first that holds decides: in the order in which they were given.
+            // The first rule that holds decides, so user rules come before hints, in their given order.
             let given = how.rules.iter().position(|(class, _)| *class == row.name).unwrap_or(how.rules.len());
             let _ = writeln!(text, "priority = {given}\nmatch = {rules:?}");
         }
@@ -385,18 +385,18 @@ fn write_config(path: &Path, how: &Options, sizes: &Sizes, report: &Report, knee
     let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     if written.as_ref().is_err_and(|error| error.kind() != std::io::ErrorKind::AlreadyExists) {
-        // Half of it is of no use, and would be in the way; the first error is the one to tell.
+        // A partial file is useless and would block the next attempt; the first error is the one to report.
         let _ = std::fs::remove_file(path);
     }
     written.with_context(|| format!("--config {}", path.display()))
 }
 
-/// A name that a class may have.
+/// Converts a row's name to a valid class name.
 fn class_name(row: &str) -> String {
     row.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' }).collect()
 }
 
-/// The rules that make a row's class: those of the user, else what the row stands for.
+/// Rules of a row's class: the user's rules, or else one derived from what the row stands for.
 fn rules_of(row: &str, how: &Options) -> Vec<String> {
     let given = how.rules.iter().filter(|(class, _)| class == row);
     let given: Vec<String> = given.map(|(_, rule)| rule.to_string()).collect();

@@ -7,10 +7,10 @@ use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
 use std::path::Path;
 
-/// Shows what the server tells.
+/// Shows the server's status.
 ///
 /// # Errors
-/// Where no server answers.
+/// No server answers.
 pub fn run(file: &Path, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let status = ask(&config, file, &Question::Status)?;

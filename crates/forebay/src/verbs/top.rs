@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether Ctrl-C was pressed.
+/// Interval of checking for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Shows the status again and again, until Ctrl-C.
+/// Shows the status repeatedly, until Ctrl-C.
 ///
 /// # Errors
-/// Where no server answers.
+/// No server answers.
 pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Format) -> Result<()> {
     ensure!(
         (0.1..=3600.0).contains(&interval_seconds),
@@ -33,7 +33,7 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
     let mut before = Value::Null;
     while left != Some(0) && !is_over(&stop) {
         let now = match ask(&config, file, &Question::Status) {
-            // A server that is busy is asked again for a while.
+            // A busy server is asked again for a while.
             Err(_) if is_over(&stop) => break,
             answer => answer?,
         };
@@ -41,7 +41,7 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
             output::clear()?;
         }
         match format {
-            // One follows the other: readers take them line by line.
+            // One line per object: readers take them line by line.
             Format::Json => output::json_line(now)?,
             Format::Table => {
                 output::screen(&page(&before, &now))?;
@@ -60,7 +60,7 @@ fn is_over(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Acquire)
 }
 
-/// Waits for so long, or until it is over.
+/// Waits for `time`, or until the end is requested.
 fn wait(time: Duration, stop: &AtomicBool) {
     let begin = Instant::now();
     while let Some(left) = time.checked_sub(begin.elapsed()).filter(|_| !is_over(stop)) {
@@ -68,7 +68,7 @@ fn wait(time: Duration, stop: &AtomicBool) {
     }
 }
 
-/// What changes from look to look stands before what a terminal may have no room for.
+/// What changes between updates comes before what may not fit on the terminal.
 fn page(before: &Value, now: &Value) -> String {
     let rates = [status::rates::head(before, now)].into_iter().chain(status::rates::tables(before, now));
     let head = std::iter::once(status::head(now));

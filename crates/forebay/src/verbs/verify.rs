@@ -11,13 +11,13 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 
-/// Findings that are shown; all are counted.
+/// Maximum number of findings shown; all are counted.
 const SHOWN_MAX: usize = 1000;
 
 /// Reads and checks every structure and checksum of the pool; nothing is written.
 ///
 /// # Errors
-/// A finding where something is wrong.
+/// A finding where a structure or checksum is wrong.
 pub fn run(file: &Path, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     if let Some(target) = config.targets().find(|target| !target.is_persistent()) {
@@ -34,7 +34,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     };
     let summary = verify(&mut devices, 1, options, &mut note);
     let summary = summary.map_err(|error| match error {
-        // Where a pool was expected these are damage too.
+        // Where a pool was expected, these errors are damage too.
         OpenError::Member(
             MemberError::Superblock { .. }
             | MemberError::Stale { .. }

@@ -11,13 +11,13 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 
-/// Findings that are shown; all are counted.
+/// Maximum number of findings shown; all are counted.
 const SHOWN_MAX: usize = 1000;
 
-/// Reads and checks what the capacity tier holds alone; nothing is written.
+/// Reads and checks the data that the capacity tier holds by itself; nothing is written.
 ///
 /// # Errors
-/// A finding where something that should be there is not, or is not what was written.
+/// A finding where data is missing or differs from what was written.
 pub fn run(file: &Path, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let started = Instant::now();

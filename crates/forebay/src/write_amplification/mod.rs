@@ -1,4 +1,4 @@
-//! Write amplification of policies of placement: the same streams through a log of bands with each of them.
+//! Write amplification of placement policies: the same streams through a log of bands with each policy.
 
 mod policies;
 mod run;

@@ -5,14 +5,14 @@ use forebay_placement::grouping::{Future, Grouping, Kind};
 use forebay_placement::log::{Log, Op, Written};
 use forebay_placement::victim::Choice;
 
-/// Groups of the oracle.
+/// Number of the oracle's groups.
 const FUTURE_GROUPS: u8 = 6;
 
-/// Bands, space and whose data is collected first.
+/// Bands, spare space and victim choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub band_blocks: u32,
-    /// Share of the space that may be invalid.
+    /// Share of the space that may hold invalid data.
     pub spare: f64,
     pub choice: Choice,
 }
@@ -20,7 +20,7 @@ pub struct Setting {
 /// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// One that knows nothing of the future.
+    /// A policy without knowledge of the future.
     Blind(Kind),
     Oracle,
 }
@@ -28,7 +28,7 @@ pub enum Policy {
 impl Policy {
     pub const SEPBIT: Self = Self::Blind(Kind::SepBit);
     pub const OURS: Self = Self::Blind(Kind::ByRate);
-    /// Those that know nothing of the future, but for ours.
+    /// All policies without knowledge of the future, except ours.
     pub const OTHERS: [Self; 5] = [
         Self::Blind(Kind::NoSep),
         Self::Blind(Kind::SepGc),
@@ -37,7 +37,7 @@ impl Policy {
         Self::Blind(Kind::Midas),
     ];
 
-    /// All of them.
+    /// All policies.
     pub fn all() -> Vec<Self> {
         Kind::ALL.into_iter().map(Self::Blind).chain([Self::Oracle]).collect()
     }
@@ -49,7 +49,7 @@ impl Policy {
         }
     }
 
-    /// What the stream comes to with it.
+    /// Simulates the stream with the policy.
     pub fn run(self, setting: Setting, stream: &Stream) -> Written {
         let Setting { band_blocks, spare, .. } = setting;
         let band = u64::from(band_blocks);

@@ -1,4 +1,4 @@
-//! Every stream, band and spare space through every policy.
+//! Runs every stream, band size and spare space through every policy.
 
 use super::policies::{Policy, Setting};
 use super::streams::{BUILT_IN, Stream};
@@ -8,26 +8,26 @@ use forebay_placement::grouping::Kind;
 use forebay_placement::victim::Choice;
 use std::collections::BTreeMap;
 
-/// Bands where nothing else is asked for, in blocks: 64 blocks to 16 MiB.
+/// Default band sizes in blocks: 64 blocks to 16 MiB.
 const BANDS_BLOCKS: [u32; 4] = [64, 256, 1024, 4096];
-/// Spare space where nothing else is asked for, in percent of all.
+/// Default spare space in percent of the whole space.
 const SPARES_PERCENT: [u32; 3] = [10, 20, 30];
-/// Bands of the log at least, of the blocks that a stream touches: with fewer the open bands are all there is.
+/// Minimum number of bands that a stream must fill: with fewer, the open bands would be most of the log.
 const BANDS_MIN: usize = 16;
 
-/// What is run.
+/// What to run.
 pub struct Plan {
-    /// Traces beside the built-in streams.
+    /// Traces in addition to the built-in streams.
     pub traces: Vec<String>,
-    /// Only the traces.
+    /// Whether only the traces run.
     pub without_built_in: bool,
-    /// Bands in bytes; none: the usual ones.
+    /// Band sizes in bytes; empty uses the defaults.
     pub bands_bytes: Vec<u64>,
-    /// Spare space in percent; none: the usual ones.
+    /// Spare space in percent; empty uses the defaults.
     pub spares_percent: Vec<u32>,
 }
 
-/// A row: a stream in bands of a size, with so much spare space.
+/// A row: a stream with one band size and spare space.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub stream: String,
@@ -37,13 +37,13 @@ pub struct Row {
     pub spare_percent: u32,
     /// With SepBIT's choice of victims (section 4.1).
     pub published: BTreeMap<Policy, f64>,
-    /// By cost and benefit as first published: the others only.
+    /// By cost and benefit as first published; the others' policies only.
     pub cost_benefit: BTreeMap<Policy, f64>,
-    /// With our own choice: ours, and SepBIT beside it.
+    /// With our own victim choice: our policy, and SepBIT beside it.
     pub own: BTreeMap<Policy, f64>,
 }
 
-/// A figure of a simulation that was made before there was this one.
+/// A published figure that predates this simulation.
 pub struct Known {
     pub policy: Policy,
     pub choice: Choice,
@@ -51,16 +51,16 @@ pub struct Known {
     pub ours: f64,
 }
 
-/// All rows, and what was known beforehand.
+/// All rows, and the comparison with known figures.
 pub struct Findings {
     pub rows: Vec<Row>,
     pub known: Vec<Known>,
-    /// Streams and bands that were left out, each with its reason.
+    /// Streams and band sizes that were left out, with the reasons.
     pub left_out: Vec<String>,
 }
 
-/// Zipf 1.0 over 128k blocks, ten times written, in bands of 1,024 blocks, of which 15 % may be invalid: greedy, and by cost and
-/// benefit (models-and-placement.md).
+/// Zipf 1.0 over 128k blocks written ten times, in bands of 1,024 blocks with 15 % spare space: greedy, and by cost and benefit
+/// (models-and-placement.md).
 const KNOWN: [(Policy, f64, f64); 5] = [
     (Policy::Blind(Kind::NoSep), 4.84, 4.83),
     (Policy::Blind(Kind::SepGc), 3.20, 2.66),
@@ -70,10 +70,10 @@ const KNOWN: [(Policy, f64, f64); 5] = [
 ];
 const KNOWN_STREAM: &str = "zipf:?alpha=1";
 
-/// Runs all of it, on several threads.
+/// Runs the plan on several threads.
 ///
 /// # Errors
-/// A trace that cannot be read; a size that no band can have; no stream that fills any of the bands.
+/// A trace cannot be read, a band size is impossible, or no stream fills any band size.
 pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
     let bands = bands(plan)?;
     let spares = spares(plan)?;

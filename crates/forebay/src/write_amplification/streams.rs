@@ -1,12 +1,12 @@
-//! The streams: what hosts write and discard, block by block.
+//! The streams: blocks that hosts write and discard.
 
 use crate::traces::{self, Blocks, What};
 use anyhow::{Context, Result, bail};
 use forebay_placement::log::Op;
 use std::collections::HashMap;
 
-/// What is always run: Zipf's law on an empty log, as in the figures that are held against, and on a full one; what is hot
-/// changing; a log-structured merge tree; databases.
+/// The streams that always run: Zipf writes on an empty log, as in the published figures, and on a full one; a changing hot set; a
+/// log-structured merge tree; databases.
 pub const BUILT_IN: [&str; 10] = [
     "zipf:?alpha=0.8",
     "zipf:?alpha=1",
@@ -20,7 +20,7 @@ pub const BUILT_IN: [&str; 10] = [
     "ycsb:?workload=a&records=131072&operations=2600000",
 ];
 
-/// Blocks that a stream may touch, and writes and discards that are taken of it.
+/// Maximum number of blocks that a stream touches, and of its writes and discards.
 const BLOCKS_MAX: usize = 1 << 24;
 const OPS_MAX: usize = 1 << 26;
 
@@ -28,11 +28,11 @@ const OPS_MAX: usize = 1 << 26;
 pub struct Stream {
     pub name: String,
     pub ops: Vec<Op>,
-    /// Of each of them, how many blocks hosts write until the block is overwritten or discarded; `u64::MAX` where it never is.
+    /// For each write, how many blocks hosts write until its block is overwritten or discarded; `u64::MAX` where that never happens.
     pub dies_after: Vec<u64>,
-    /// Different blocks.
+    /// Number of distinct blocks.
     pub blocks: usize,
-    /// Numbers are below; some are of no block.
+    /// Upper bound of the block numbers; some numbers have no block.
     pub addresses: usize,
     pub written_blocks: u64,
 }
@@ -41,7 +41,7 @@ impl Stream {
     /// Reads a trace to its end.
     ///
     /// # Errors
-    /// It cannot be read, tells no writes, or is too large.
+    /// The trace cannot be read, has no writes, or is too large.
     pub fn read(text: &str) -> Result<Self> {
         let mut found = Self {
             name: traces::short_name(text),
@@ -85,14 +85,14 @@ impl Stream {
                 }
             }
             What::Discard => {
-                // Only what was written: nothing else is in the log.
+                // Only written blocks are in the log.
                 let known = (blocks.first..blocks.end).filter_map(|block| numbers.get(&(blocks.volume, block)));
                 self.ops.extend(known.map(|&number| Op::Discard(number)));
             }
         }
     }
 
-    /// Gives blocks numbers that follow each other only where their addresses do: first they are numbered as they were met.
+    /// Renumbers the blocks, which were numbered in order of appearance, so that consecutive numbers mean consecutive addresses.
     fn number_by_address(&mut self, numbers: HashMap<(u32, u64), u32>) -> Result<()> {
         let mut by_address: Vec<_> = numbers.into_iter().collect();
         by_address.sort_unstable();
@@ -113,7 +113,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Notes when each version dies.
+    /// Computes when each version dies.
     fn look_ahead(&mut self) -> Result<()> {
         let mut next = vec![u64::MAX; self.addresses];
         self.dies_after = vec![u64::MAX; self.ops.len()];

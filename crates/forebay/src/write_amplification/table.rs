@@ -7,12 +7,12 @@ use forebay_placement::grouping::Kind;
 use serde_json::{Map, Value, json};
 
 impl Row {
-    /// Ours: with our own choice of victims.
+    /// Our policy with our own victim choice.
     fn ours(&self) -> f64 {
         self.own[&Policy::OURS]
     }
 
-    /// The best of the others, each with the published choice of victims that suits it better.
+    /// The best of the other policies, each with the better of the published victim choices.
     fn best_other(&self) -> (Policy, f64) {
         let of = |policy: Policy| (policy, self.published[&policy].min(self.cost_benefit[&policy]));
         Policy::OTHERS
@@ -22,7 +22,7 @@ impl Row {
             .unwrap_or((Policy::Blind(Kind::NoSep), f64::NAN))
     }
 
-    /// What ours writes beside what is published writes.
+    /// Writes of our policy over those of SepBIT as published.
     fn over_sepbit(&self) -> f64 {
         self.ours() / self.published[&Policy::SEPBIT]
     }
@@ -34,7 +34,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Findings {
-    /// Rows in which ours is worse than the best of the others, by more than a hundredth of a percent.
+    /// Rows in which our policy is worse than the best other by more than 0.01 %.
     fn worse(&self) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.ours() > row.best_other().1 * 1.0001).collect()
     }
@@ -66,7 +66,7 @@ pub fn json(found: &Findings) -> Value {
     })
 }
 
-/// The findings for people.
+/// The findings as text.
 pub fn text(found: &Findings) -> String {
     let mut head = vec!["stream", "band", "spare"];
     head.extend(Policy::OTHERS.map(Policy::name));

@@ -1,11 +1,11 @@
-//! Moving in: a disk over a file of the user's, as he sees it.
+//! Adoption: a disk over a user's file, as the user sees it.
 
 use crate::alone::Flagged;
 use crate::support::client::*;
 use crate::support::*;
 use serde_json::Value;
 
-/// Pieces of data in the base.
+/// Number of pieces of data in the base.
 const PIECES: u64 = 8;
 const PIECE_BYTES: u64 = DATA_BYTES as u64;
 
@@ -54,7 +54,7 @@ fn a_disk_moves_in_while_it_is_used_and_does_without_its_base_in_the_end() {
     assert!(std::fs::read(scene.path("base.img")).unwrap() == untouched, "the base was written to");
     std::fs::remove_file(scene.path("base.img")).unwrap();
     server.kill();
-    // What the configuration says of a base counts for nothing any more.
+    // After detaching, the base in the configuration has no effect.
     let server = scene.serve();
     all_holds(&server, &[(3, 1), (5, 2)]);
     assert_eq!(server.stop(), 0);
@@ -94,7 +94,7 @@ fn what_cannot_be_a_base_is_refused_before_anything_is_written() {
     std::fs::File::create(long.path("base.img")).unwrap().set_len(65 * MIB).unwrap();
     let blank = before(&long);
     refused(&forebay(&["create", long.config()]), 2, &["68157440 bytes", "does not fit"]);
-    // The first is one in logical blocks of 512 bytes, of which a device has whole ones only: what lies behind them was left out in silence.
+    // 4100 bytes end inside a 512-byte block: the part behind the last whole block was left out silently.
     for bytes in [4100, 5000] {
         std::fs::write(long.path("base.img"), vec![1; bytes]).unwrap();
         let what = format!("has {bytes} bytes: a base is a multiple of 4096");
@@ -106,7 +106,7 @@ fn what_cannot_be_a_base_is_refused_before_anything_is_written() {
     assert!(before(&long) == blank);
 }
 
-/// Of the capacity tier alone a discarded block looked as one that was never written, and the base showed through it.
+/// With the capacity tier alone, a discarded block looked like one that was never written, so the base showed through.
 #[test]
 fn regression_without_the_fast_tier_nothing_discarded_shows_the_base() {
     let scene = scene("64KiB").created();
@@ -123,7 +123,7 @@ fn regression_without_the_fast_tier_nothing_discarded_shows_the_base() {
     let cookie = client.submit_read(3 * PIECE_BYTES, 4096).unwrap();
     let reply = client.wait_for(cookie).unwrap();
     assert!(reply.result.is_err() || reply.data.iter().all(|&byte| byte == 0), "the base shows");
-    // What was copied can be read.
+    // Copied data can be read.
     let cookie = client.submit_read(0, 4096).unwrap();
     let reply = client.wait_for(cookie).unwrap();
     assert!(reply.result.is_ok() && reply.data == data(100)[..4096], "{:?}", reply.result);
@@ -144,7 +144,7 @@ fn a_disk_over_a_base_is_added_to_a_running_pool_and_removed_again() {
     let mut endpoint = server;
     endpoint.uri = uri;
     all_holds(&endpoint, &[]);
-    // Its base cannot be another's, nor a member of a pool meanwhile.
+    // The base cannot be used twice, or become a member of a pool meanwhile.
     let twice =
         forebay(&["disk", scene.config(), "add", "two", "32MiB", "--base", scene.path("fast.img").to_str().unwrap()]);
     refused(&twice, 2, &["in use"]);

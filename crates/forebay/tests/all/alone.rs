@@ -1,5 +1,5 @@
-//! A pool that lost its fast device, or one of several capacity devices: what is left is served for reading, says what it
-//! is, and changes nothing on any device.
+//! A pool without its fast device, or without one of several capacity devices: the remaining data is served read-only, the server reports
+//! the state, and no device is changed.
 
 use crate::support::client::{connect_to, until};
 use crate::support::*;
@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// What goes straight to the capacity tier.
+/// Data of this class goes straight to the capacity tier.
 const CLASSES: &str = "\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..8MiB\"]\n";
 
-/// A server that was started with flags.
+/// A server started with flags.
 pub struct Flagged {
     child: Child,
     uri: String,
@@ -34,12 +34,12 @@ impl Flagged {
         Self { child, uri, log }
     }
 
-    /// What it has logged by now.
+    /// The log so far.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Stops it; what it has logged.
+    /// Stops the server; returns its log.
     fn stopped(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -65,7 +65,7 @@ fn write(client: &mut NbdClient, offset_bytes: u64, byte: u8, len: usize) {
     client.wait_for(cookie).unwrap().result.unwrap();
 }
 
-/// What is read; `None` where it fails.
+/// Reads data; `None` where the read fails.
 fn read(client: &mut NbdClient, offset_bytes: u64, len_bytes: u32) -> Option<Vec<u8>> {
     let cookie = client.submit_read(offset_bytes, len_bytes).unwrap();
     let reply = client.wait_for(cookie).unwrap();
@@ -87,7 +87,7 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     let mut client = connect_to(&server.uri);
     write(&mut client, 0, 1, 1 << 20);
     write(&mut client, 2 * MIB, 3, 1 << 20);
-    // Not of the class: stays on the fast tier.
+    // Outside the class: the data stays on the fast tier.
     write(&mut client, 32 * MIB, 4, 65536);
     assert_eq!(server.stop(), 0);
     // After the checkpoint: a server that is killed.
@@ -101,7 +101,7 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     let before = std::fs::read(scene.path("capacity.img")).unwrap();
 
     refused(&forebay(&["serve", scene.config()]), 2, &["fast.img", "--without-fast"]);
-    // A machine that waits for a server has seen newer data.
+    // A virtual machine that waits for a server has seen newer data.
     let socket = scene.path("machine");
     let whole = std::fs::read_to_string(scene.config()).unwrap();
     let disk = whole.split("[[disk]]").nth(1).and_then(|disk| disk.split('"').nth(1)).unwrap();
@@ -123,7 +123,7 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     // Of what came later the groups of a band that were filled.
     let later = (0..256).filter(|block| is_all(read(&mut client, 4 * MIB + block * 4096, 4096), 5)).count();
     assert!(later >= 126, "{later}");
-    // And with a client that others use. One that is missing is a failure: it is the proof that it works.
+    // Also with a client that others use; a missing client is a failure, because it proves that the export works.
     let patterns = ["read -P 0x01 0 1M", "read -P 0x03 2M 1M", "read -P 0 16M 1M"];
     let mut qemu = Command::new("qemu-io");
     for pattern in patterns {
@@ -155,7 +155,7 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
     std::fs::File::create(&second).unwrap().set_len(64 * MIB).unwrap();
     let band = "band = \"4MiB\"\n";
     scene.edit(band, &format!("{band}\n[[capacity]]\ntarget = \"{}\"\n", second.display()));
-    // Of this size the first is full first.
+    // With this size the first device becomes full first.
     std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap().set_len(24 * MIB).unwrap();
     scene.edit("size = \"64MiB\"", "size = \"48MiB\"");
     scene.edit("0..8MiB", "0..32MiB");
@@ -172,7 +172,7 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
     let before = [scene.path("fast.img"), scene.path("capacity.img")].map(|path| std::fs::read(path).unwrap());
 
     refused(&forebay(&["serve", scene.config()]), 2, &["second.img", "--degraded"]);
-    // Left out of the configuration, too, it is missed by its id, and the way on is named.
+    // A device missing from the configuration too is reported by its id, with the next step.
     let text = std::fs::read_to_string(&scene.config).unwrap();
     let without = text.replace(&format!("\n[[capacity]]\ntarget = \"{}\"\n", second.display()), "");
     std::fs::write(&scene.config, &without).unwrap();
@@ -203,7 +203,7 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
     }
 }
 
-/// Changes of classes waited for a checkpoint that never comes, for a minute and a half; a new disk was one too many.
+/// Class changes waited 90 seconds for a checkpoint that never came, and a new disk was refused as one too many.
 #[test]
 fn regression_changes_of_a_pool_that_is_only_read_are_refused_with_its_reason() {
     let scene = Scene::with(CLASSES).created();
@@ -218,21 +218,21 @@ fn regression_changes_of_a_pool_that_is_only_read_are_refused_with_its_reason() 
     for change in changes {
         refused(&forebay(change), 2, &["the pool is read-only: ", "without the fast tier"]);
     }
-    // What is known to be gone was reported as damage.
+    // Data known to be lost was reported as damage.
     let scrub = forebay(&["scrub", scene.config(), "start"]);
     refused(&scrub, 2, &["the pool is not whole", "without the fast tier"]);
     drop(alone);
 }
 
-/// `read-only ...` stood on stdout, where lines of what is ready are looked for, and the log spoke of a journal, of the room that a fast tier has which is not
-/// there, and of a checkpoint to come.
+/// `read-only ...` was on stdout, where only lines about ready exports belong, and the log mentioned a journal, space on the missing fast
+/// tier, and a future checkpoint.
 #[test]
 fn regression_what_is_read_alone_says_nothing_of_writes() {
     let scene = Scene::with(CLASSES).created();
     assert_eq!(scene.serve().stop(), 0);
     for (flag, label) in [("--without-fast", "opened without the fast tier"), ("--salvage", "opened by --salvage")] {
         let server = Flagged::start(&scene, flag);
-        // The watch has looked by then.
+        // The watch has run by then.
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let log = server.stopped();
         assert!(log.contains(&format!("READ-ONLY: {label}")), "{log}");

@@ -1,4 +1,4 @@
-//! `forebay analyze` and `forebay size` as a user calls them, on small traces of our own and on generators.
+//! `forebay analyze` and `forebay size` as a user calls them, on small traces and on generators.
 
 use crate::support::forebay;
 use serde_json::Value;
@@ -12,14 +12,14 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What it says on stderr, where it could not do it.
+/// Returns stderr of a failing call.
 fn refused(arguments: &[&str]) -> String {
     let output = forebay(arguments);
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a recording of four requests says that dropped five events.
+/// A recording of four requests in which five events were dropped.
 fn recording_with_drops(directory: &Path) -> PathBuf {
     use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume};
     use forebay_trace::{Op, Request};
@@ -46,7 +46,7 @@ fn regression_a_recording_with_dropped_events_is_not_called_exact() {
     let path = path.to_str().unwrap();
     let found = json(&["analyze", path]);
     assert_eq!((&found["exact"], &found["faults"]["missing"]), (&Value::from(false), &Value::from(5)), "{found}");
-    // What is made of it is no more whole, and every reader says so.
+    // A conversion is as incomplete as its source, and every reader reports that.
     let parquet = directory.path().join("dropped.parquet");
     let parquet = parquet.to_str().unwrap();
     let target = "null:?size=1GiB";
@@ -65,7 +65,8 @@ fn regression_a_recording_with_dropped_events_is_not_called_exact() {
     assert_eq!(json(&["analyze", parquet])["exact"], false);
 }
 
-/// `size` took any memory, and did not say whether its figures are exact; and `analyze` said so of what it had left requests out of.
+/// `size` accepted any memory limit and did not report whether its figures are exact; `analyze` called figures exact although it had left
+/// requests out.
 #[test]
 fn regression_size_says_whether_it_is_exact_and_refuses_what_analyze_does() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -83,7 +84,7 @@ fn regression_size_says_whether_it_is_exact_and_refuses_what_analyze_does() {
     }
 }
 
-/// A trace whose writes are too many to be kept is read a second time.
+/// A trace with too many writes to keep is read a second time.
 #[test]
 fn size_says_the_same_whether_it_keeps_writes_or_reads_twice() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -91,7 +92,7 @@ fn size_says_the_same_whether_it_keeps_writes_or_reads_twice() {
     let requests: Vec<(u64, u32, bool)> = (0..20_000).map(|at| (block(at) % 700 * 8, 4096, at % 9 > 0)).collect();
     let path = trace(directory.path(), "t.vscsi", &requests);
     let path = path.to_str().unwrap();
-    // A quarter of a mebibyte has room for 16,384 writes, and there are 17,777.
+    // A quarter of a mebibyte holds 16,384 writes; the trace has 17,777.
     let (kept, twice) = (json(&["size", path]), json(&["size", path, "--memory", "1MiB"]));
     assert!(kept["exact"] == true && kept["sizes"].as_array().is_some_and(|sizes| sizes.len() > 2), "{kept}");
     assert_eq!((&kept["sizes"], &kept["exact"]), (&twice["sizes"], &twice["exact"]));
@@ -102,7 +103,7 @@ fn regression_rates_flushes_and_great_depths_are_shown() {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("deep.csv");
     let mut text = String::from("time_us,op,offset,size,latency_ns\n");
-    // A hundred at once each 100 ms, for a second, and a flush.
+    // A hundred requests at once every 100 ms for a second, and a flush.
     for at in 0..1000_u64 {
         text.push_str(&format!("{},write,{},4096,5000000\n", at / 100 * 100_000 + at % 100, at * 4096));
     }
@@ -120,7 +121,7 @@ fn regression_rates_flushes_and_great_depths_are_shown() {
     assert_eq!(report["flush_ns"]["max"], 7_000_000);
 }
 
-/// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
+/// A vscsi trace from (sector, bytes, is a write), with a request each millisecond.
 fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
     let mut bytes = Vec::new();
     for (at, &(sector, len, is_write)) in requests.iter().enumerate() {
@@ -142,7 +143,7 @@ fn where_a_trace_goes_and_what_it_touches_is_shown_over_its_time() {
     let directory = tempfile::TempDir::new().unwrap();
     let folder = directory.path().join("fleet");
     fs::create_dir(&folder).unwrap();
-    // For 32 ms it writes 1 MiB over and over, and then for 32 ms 1 MiB at the end of 64 MiB, of which it reads nothing.
+    // 32 ms of writes to the same 1 MiB, then 32 ms of writes to the last of 64 MiB; nothing of it is read.
     let requests: Vec<(u64, u32, bool)> =
         (0..64).map(|at| (if at < 32 { 0 } else { 63 << 11 }, 1 << 20, true)).collect();
     let path = trace(&folder, "a.vscsi", &requests);
@@ -162,7 +163,7 @@ fn where_a_trace_goes_and_what_it_touches_is_shown_over_its_time() {
     let alone = json(&["analyze", path.to_str().unwrap()]);
     let cells = alone["report"]["over_time"]["volumes"][0]["cells"].as_array().unwrap();
     assert_eq!(cells.iter().map(|cell| cell[3].as_u64().unwrap()).sum::<u64>(), 64 << 20);
-    // Of many traces each has its working set, and no map.
+    // Each of many traces has its working set but no map.
     trace(&folder, "b.vscsi", &requests);
     let fleet = json(&["analyze", folder.to_str().unwrap()]);
     for analysed in fleet["traces"].as_array().unwrap() {
@@ -175,7 +176,7 @@ fn where_a_trace_goes_and_what_it_touches_is_shown_over_its_time() {
 #[test]
 fn a_small_trace_is_counted_exactly() {
     let directory = tempfile::TempDir::new().unwrap();
-    // Blocks 0 and 1 written, 0 twice; 8 KiB read that begin within block 1; block 9 read once.
+    // Blocks 0 and 1 written, block 0 twice; 8 KiB read from inside block 1; block 9 read once.
     let requests = [(0, 8192, true), (0, 4096, true), (12, 8192, false), (72, 512, false)];
     let path = trace(directory.path(), "small.vscsi", &requests);
     let found = json(&["analyze", path.to_str().unwrap()]);
@@ -187,7 +188,7 @@ fn a_small_trace_is_counted_exactly() {
     assert_eq!(report["block_accesses"], 7);
     assert_eq!(report["duration_ns"], 3_000_000);
     let whole = report["curve"].as_array().unwrap().iter().find(|point| point["percent"] == 100).unwrap();
-    // Block 0 written again, block 1 read: two hits of seven; of four blocks read, one; of three written, one.
+    // Block 0 rewritten, block 1 read: two hits of seven; one of four reads, one of three writes.
     assert_eq!(whole["miss_ratio"].as_f64().unwrap(), 1.0 - 2.0 / 7.0);
     assert_eq!(whole["read_miss_ratio"], 0.75);
     assert_eq!(whole["alpha"].as_f64().unwrap(), 1.0 / 3.0);
@@ -225,20 +226,20 @@ fn the_published_tables_come_out_of_the_generators() {
     assert!((fast - 0.79).abs() < 0.01, "{fast}: 79 % can fit the fast tier");
     let found = json(&["analyze", "mongodb:?scale=0.001", "--rules", "mongodb"]);
     holds(&found["report"], &[("journal", 97.2, 9159.4, "L"), ("data", 2.8, 776.7 / 750.0, "X")]);
-    // Without paths the hints tell the log from tables, and some of these from others.
+    // Without paths, hints distinguish the log from tables, and some tables from others.
     let found = json(&["analyze", "rocksdb:?scale=0.001", "--by", "hint", "--sample", "4"]);
     assert_eq!(found["exact"], false);
     let short = found["report"]["rows"].as_array().unwrap().iter().find(|row| row["name"] == "lifetime short").unwrap();
     assert!((short["alpha"].as_f64().unwrap() - 0.054).abs() < 0.01, "{short}");
 }
 
-/// They were those of the next smaller point of the curve of `analyze`, which has octaves and six shares of the footprint.
+/// The read hits were those of the next smaller point on the curve of `analyze`, which has only octaves and six shares of the footprint.
 #[test]
 fn regression_size_tells_the_read_hits_of_its_own_sizes() {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("reads.csv");
     let mut text = String::from("time_us,op,offset,size\n");
-    // So that a cache of n blocks serves what was accessed fewer than n blocks ago.
+    // A cache of n blocks hits whatever was accessed fewer than n blocks ago.
     let (mut state, mut list, mut distances, mut reads) = (7_u64, Vec::new(), Vec::new(), 0);
     for at in 0..6000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -273,13 +274,13 @@ fn a_size_is_found_and_its_classes_can_be_used() {
     let alphas: Vec<f64> = sizes.iter().map(|size| size["alpha"].as_f64().unwrap()).collect();
     assert!(alphas.is_sorted_by(|a, b| *a <= *b + 1e-9), "more space never traps less: {alphas:?}");
     let asked = sizes.iter().find(|size| size["size_bytes"] == 20 << 20).unwrap();
-    // L2 and all above take 19.8 MB of it: 43.8 % of the writes as published; what is staged comes on top.
+    // L2 and the levels above take 19.8 MB: 43.8 % of the writes as published, plus the staged data.
     assert!(asked["alpha"].as_f64().unwrap() >= 0.43, "{asked}");
     assert!(found["knee"]["edpwd"].as_f64().unwrap() > 0.0);
     let text = fs::read_to_string(&config).unwrap();
     assert!(text.contains("name = \"wal\"\nplace = \"fast\""), "{text}");
     assert!(text.contains("match = [\"extension:log\"]") && text.contains("path:**/L2/*"), "{text}");
-    // They bring the same classes back.
+    // The written rules reproduce the same classes.
     let back = json(&["analyze", "rocksdb:?scale=0.001", "--rules", config.to_str().unwrap()]);
     let names: Vec<&str> =
         back["report"]["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
@@ -297,7 +298,7 @@ fn a_directory_is_a_fleet() {
     let betas: Vec<f64> =
         found["traces"].as_array().unwrap().iter().map(|trace| trace["report"]["beta"].as_f64().unwrap()).collect();
     assert_eq!(betas, [1.0, 2.0]);
-    // One that is none leaves the others, and is reported.
+    // An invalid trace is reported, and the others are analysed.
     fs::write(directory.path().join("c.txt"), "this is no trace\n").unwrap();
     let output = forebay(&["analyze", directory.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -330,7 +331,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
     assert!(refused(&["size", reads.to_str().unwrap()]).contains("nothing is written"));
 }
 
-/// A packed trace that was cut could not be analysed at all.
+/// A truncated packed trace could not be analysed at all.
 #[test]
 fn regression_a_cut_trace_is_analysed_as_far_as_it_goes() {
     use std::io::Write;
@@ -355,7 +356,7 @@ fn regression_a_cut_trace_is_analysed_as_far_as_it_goes() {
     assert!(refused(&["size", path.to_str().unwrap()]).contains("byte"));
 }
 
-/// Where a directory held one good trace the output was that of a single one, and what was left out was on stderr only.
+/// A directory with one good trace was reported as a single trace, with the left-out ones on stderr only.
 #[test]
 fn regression_a_directory_is_a_fleet_whatever_it_holds() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -367,7 +368,7 @@ fn regression_a_directory_is_a_fleet_whatever_it_holds() {
     assert_eq!(found["left_out"][0]["trace"], "b.txt");
 }
 
-/// What came out of a pipe had lost the bytes by which its format was looked for.
+/// A trace from a pipe lost the bytes from which its format was detected.
 #[test]
 fn regression_a_trace_from_a_pipe_is_whole() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -378,7 +379,7 @@ fn regression_a_trace_from_a_pipe_is_whole() {
     assert_eq!(found["requests"], 5);
 }
 
-/// A trace was overwritten where it was its own target.
+/// A trace given as its own replay target was overwritten.
 #[test]
 fn regression_a_trace_is_not_replayed_onto_itself() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -389,7 +390,7 @@ fn regression_a_trace_is_not_replayed_onto_itself() {
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 
-/// Other formats than Parquet were written under their own name: what was given up looked whole.
+/// Formats other than Parquet were written under their final name, so an aborted file looked complete.
 #[test]
 fn a_converted_trace_says_the_same_and_is_never_half_there() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -423,14 +424,14 @@ fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
 }
 
-/// What was left of it, one request of five thousand in the worst case, was reported as if it were the trace, with exit code 0.
+/// The readable rest of a trace, down to one request of five thousand, was reported as the whole trace with exit code 0.
 #[test]
 fn regression_a_trace_of_which_most_could_not_be_read_is_a_finding() {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("t.csv");
     let to = directory.path().join("t.parquet");
     let (name, to) = (path.to_str().unwrap(), to.to_str().unwrap());
-    // A first time that is wrong makes all others wrong.
+    // A wrong first time makes all later times wrong.
     let write = |bad: u64, good: u64| {
         let line = |second: u64| format!("1,W,{},4096,{}\n", second * 4096, second * 1_000_000);
         let bad = (0..bad).map(|_| "1,W,0,4096,?\n".to_owned());
@@ -485,7 +486,7 @@ fn regression_a_large_fast_tier_is_worn_later_and_no_knee_writes_no_config() {
         let sizes = found["sizes"].as_array().unwrap();
         sizes.iter().find(|size| size["size_bytes"] == bytes).unwrap()["edpwd"].as_f64().unwrap()
     };
-    // 1 TiB are three drives of 375 GB.
+    // 1 TiB needs three drives of 375 GB.
     assert!((edpwd(1 << 40) / edpwd(1 << 30) - 3.0).abs() < 1e-9, "{found}");
     let config = directory.path().join("none.toml");
     let said = refused(&["size", path, "--config", config.to_str().unwrap()]);
@@ -513,7 +514,7 @@ fn levels_are_those_of_rocksdbs_log() {
     let log = directory.path().join("LOG");
     let at = "2026/11/22-09:43:34.414746 1 [f.cc:1]";
     let mut text = String::new();
-    // Every other of the generator's tables, by their numbers.
+    // Every second table of the generator, by number.
     for (job, level) in [(1, 3), (2, 5)] {
         text += &format!("{at} [default] [JOB {job}] Compacting 2@0 files to L{level}, score 1.37\n");
         for number in (job..400_000).step_by(4) {
@@ -522,7 +523,7 @@ fn levels_are_those_of_rocksdbs_log() {
     }
     fs::write(&log, text).unwrap();
     let log = log.to_str().unwrap();
-    // As a file it has paths alone.
+    // A file has only the paths.
     let trace = directory.path().join("trace.parquet");
     let trace = trace.to_str().unwrap();
     json(&["convert", "rocksdb:?scale=0.001", trace]);
@@ -543,7 +544,7 @@ fn levels_are_those_of_rocksdbs_log() {
     let by_rule = json(&["analyze", trace, "--rules", rules, "--rocksdb-log", log]);
     assert_eq!((written(&by_rule, "upper"), written(&by_rule, "lower")), (three, five));
     assert_eq!(by_rule["report"]["untold"].as_array().unwrap().len(), 0);
-    // Without the LOG they are unknown, and it says so.
+    // Without the LOG the levels are unknown, and the output says so.
     let without = json(&["analyze", trace, "--rules", rules]);
     assert_eq!((written(&without, "upper"), written(&without, "lower")), (0, 0));
     assert_eq!(without["report"]["untold"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
@@ -552,7 +553,7 @@ fn levels_are_those_of_rocksdbs_log() {
     let said = String::from_utf8(forebay(&["analyze", trace, "--by", "level"]).stderr).unwrap();
     assert!(said.contains("nothing tells levels") && said.contains("--rocksdb-log"), "{said}");
     assert!(refused(&["convert", trace, "none.parquet", "--rocksdb-log", log]).contains("analyze and size"));
-    // What goes past the fast tier does not wear it, and is said to go there.
+    // Bypassed data does not wear the fast tier, and is reported as bypassed.
     let config = directory.path().join("classes.toml");
     let sized = json(&["size", trace, "--rules", rules, "--rocksdb-log", log, "--config", config.to_str().unwrap()]);
     assert_eq!(sized["bypassed"][0]["name"], "lower");
@@ -565,7 +566,7 @@ fn levels_are_those_of_rocksdbs_log() {
     assert!(text.contains("name = \"lower\"\nplace = \"capacity\""), "{text}");
 }
 
-/// "Until overwritten" counted discards and "until read again" first reads, and a sample's figures looked exact.
+/// "Until overwritten" included discards, "until read again" included first reads, and a sample's figures looked exact.
 #[test]
 fn regression_times_between_accesses_say_what_they_are() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -589,7 +590,7 @@ fn regression_times_between_accesses_say_what_they_are() {
     assert!(sampled.contains("or to its discard: ~p50 ") && sampled.contains(" ~7.81 MiB"), "{sampled}");
 }
 
-/// A table of nothing, and exit code 0.
+/// The output was an empty table with exit code 0.
 #[test]
 fn regression_a_trace_without_requests_cannot_be_analysed() {
     let directory = tempfile::TempDir::new().unwrap();

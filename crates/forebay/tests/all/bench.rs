@@ -1,4 +1,4 @@
-//! `forebay bench` and `forebay check` from the outside: what they measure, what they refuse, how they end.
+//! `forebay bench` and `forebay check` from the outside: measurements, refusals, and ends of runs.
 
 mod abreast;
 mod check;
@@ -22,17 +22,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A target that costs nothing.
+/// A target without cost.
 const NULL: &str = "null:?size=1GiB";
 /// A target in memory.
 const RAM: &str = "ram:?size=64MiB";
-/// A target in virtual time, for what must not depend on what else the machine does: whether a schedule is kept, how wide an
-/// interval is.
+/// A target in virtual time, for tests that must not depend on the machine's other load: whether a schedule is kept, how wide an interval
+/// is.
 const MODEL: &str = "model:p4800x?size=256MiB";
-/// Longest that a run of these tests may take.
+/// Time limit of a run in these tests.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A directory with a target file in it that has content everywhere.
+/// A directory with a target file that is full of content.
 struct Place {
     directory: TempDir,
 }
@@ -66,27 +66,27 @@ impl Place {
         self.text("target.img")
     }
 
-    /// Writes a small text file; its path.
+    /// Writes a small text file; returns its path.
     fn write(&self, name: &str, content: &str) -> String {
         std::fs::write(self.path(name), content).unwrap();
         self.text(name)
     }
 }
 
-/// `forebay bench --target TARGET --output json` with more arguments.
+/// `forebay bench --target TARGET --output json` with additional arguments.
 fn bench(target: &str, more: &[&str]) -> Output {
     let mut arguments = vec!["bench", "--output", "json", "--target", target];
     arguments.extend(more);
     forebay(&arguments)
 }
 
-/// Its result, which must be good; what the target holds was given up.
+/// Its result, which must succeed, with `--destroy-data`.
 #[track_caller]
 fn measured(target: &str, more: &[&str]) -> Value {
     json(&good(&bench(target, &[&["--destroy-data"], more].concat())))
 }
 
-/// `bench` in a short time, or in a longer one where the machine was too busy to let anything be measured.
+/// Runs `bench` for a short time, and for longer ones where the machine was too busy to measure anything.
 fn bench_for_a_while(target: &str, more: &[&str]) -> Output {
     let run = |runtime| bench(target, &[more, &["--runtime", runtime, "--warmup", "0s"]].concat());
     let is_measured = |output: &Output| !err(output).contains("no I/O was measured");
@@ -102,18 +102,18 @@ fn jobs_of(result: &Value) -> &Vec<Value> {
     result["jobs"].as_array().unwrap()
 }
 
-/// The latency of a job's first kind of I/O.
+/// Latency of a job's first kind of I/O.
 fn latency(job: &Value) -> &Value {
     &job["kinds"][0]["latency_ns"]["total"]
 }
 
-/// One of the percentiles of a latency.
+/// A percentile of a latency.
 fn percentile(latency: &Value, percent: f64) -> &Value {
     let all = latency["percentiles"].as_array().unwrap();
     all.iter().find(|entry| entry["percentile"] == percent).unwrap()
 }
 
-/// A run that goes on beside the test. What it writes is read all along: a result is more than a pipe holds.
+/// A run in the background. Its output is read continuously, because a result exceeds a pipe's buffer.
 struct Running(Child, JoinHandle<Vec<u8>>);
 
 impl Running {
@@ -139,13 +139,13 @@ impl Running {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
     }
 
-    /// Waits for its end, which must come.
+    /// Waits for its end; fails where it does not come.
     #[track_caller]
     fn end(self) -> Output {
         self.end_within(TIMEOUT)
     }
 
-    /// Waits so long for its end, which must come.
+    /// Waits for its end up to a limit; fails where it does not come.
     #[track_caller]
     fn end_within(mut self, limit: Duration) -> Output {
         let started = Instant::now();
@@ -161,7 +161,7 @@ impl Running {
     }
 }
 
-/// Waits until something holds, which must come.
+/// Waits until a condition holds; fails where it never does.
 #[track_caller]
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();

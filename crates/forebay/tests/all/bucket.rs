@@ -1,4 +1,4 @@
-//! A bucket as a capacity device, as its users meet it. `tests/bucket/run` does the same on a real store.
+//! A bucket as a capacity device, as users see it. `tests/bucket/run` tests the same on a real store.
 
 use crate::support::client::*;
 use crate::support::store::Store;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const MIB_BYTES: u64 = 1 << 20;
 const SECRET: &str = "a-secret-that-nobody-sees";
 
-/// A pool of which nothing stays on the fast tier, over a bucket.
+/// A pool over a bucket where no data stays on the fast tier.
 fn scene(store: &Store, more: &str) -> Scene {
     let scene = Scene::with("\n[[class]]\nname = \"all\"\nplace = \"capacity\"\npriority = 1\nmatch = [\"disk:db\"]\n");
     let keys = scene.path("keys");
@@ -56,7 +56,7 @@ fn a_pool_over_a_bucket_keeps_what_was_flushed_through_kills_and_lost_requests()
     assert_eq!(server.stop(), 0);
 }
 
-/// What a bucket's server had answered and not flushed was gone with it, and a machine goes on with the next server as if it were there.
+/// Data that a bucket's server had acknowledged but not flushed was lost with it, while a virtual machine continued with the next server.
 #[test]
 fn regression_what_is_answered_below_a_machine_outlives_the_server() {
     for has_machine in [false, true] {
@@ -196,7 +196,7 @@ fn regression_commands_that_write_nothing_leave_a_bucket_to_its_server() {
         &["--destroy-data"],
     );
     assert_eq!(epochs(), before, "a job that may not write");
-    // Another host's pool has another fast device, and does not see that the bucket's server has its own.
+    // Another host's pool has another fast device, so it cannot see that the bucket's server holds its own.
     let other = self::scene(&store, "");
     refused(&forebay(&["create", other.config()]), 2, &["there is data on the devices", "s3://cold/pool"]);
     assert_eq!(epochs(), before, "create");
@@ -212,17 +212,17 @@ fn regression_a_start_that_cannot_succeed_leaves_the_bucket_to_its_server() {
     write(&server, 0, 1);
     let epochs = || store.names().into_iter().filter(|name| name.contains("/epoch/")).collect::<Vec<_>>();
     let before = epochs();
-    // Another host's configuration, over this bucket and a fast device that is blank.
+    // Another host's configuration over this bucket, with a blank fast device.
     let other = self::scene(&store, "");
     refused(&forebay(&["serve", other.config()]), 2, &["fast device is missing", "s3://cold/pool", "Format nothing"]);
     assert_eq!(epochs(), before, "a blank fast device");
-    // One of two.
+    // One of two devices.
     let second = other.path("second.img");
     std::fs::File::create(&second).unwrap().set_len(64 * MIB_BYTES).unwrap();
     other.edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", second.display()));
     refused(&forebay(&["serve", other.config()]), 2, &["fast device is missing"]);
     assert_eq!(epochs(), before, "two blank fast devices");
-    // One that is another pool's.
+    // A bucket of another pool.
     let others = Scene::with("").created();
     let other = self::scene(&store, "");
     std::fs::copy(others.path("fast.img"), other.path("fast.img")).unwrap();
@@ -232,7 +232,7 @@ fn regression_a_start_that_cannot_succeed_leaves_the_bucket_to_its_server() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A store that did not answer kept a server that was being opened from ending, for as long as requests are repeated.
+/// A store that did not answer kept a server from stopping while it was opened, for as long as requests are retried.
 #[test]
 fn regression_a_stop_while_a_store_does_not_answer_is_prompt() {
     let store = Store::start();

@@ -17,7 +17,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A place with a trace in Alibaba's format: (volume, bytes) of its writes.
+/// A directory with a trace in Alibaba's format, from the (volume, bytes) of its writes.
 fn place(writes: &[(u32, u64)]) -> (TempDir, String) {
     let directory = TempDir::new().unwrap();
     let lines: Vec<String> = writes
@@ -31,7 +31,7 @@ fn place(writes: &[(u32, u64)]) -> (TempDir, String) {
     (directory, path)
 }
 
-/// Requests of more than 2 TiB were cut there in silence.
+/// Requests above 2 TiB were cut silently.
 #[test]
 fn regression_requests_that_a_format_cannot_hold_are_left_out_and_located() {
     let (directory, path) = place(&[(1, 4096), (1, 3 << 40), (1, 512)]);
@@ -51,7 +51,7 @@ fn regression_requests_that_a_format_cannot_hold_are_left_out_and_located() {
     }
 }
 
-/// Volumes that nobody had asked for were reported as left out, and the exit code was that of damage.
+/// Volumes that were not requested were reported as left out, and the exit code was that of damage.
 #[test]
 fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
     let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096), (3, 512)]);
@@ -65,7 +65,7 @@ fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
     let traces = found["traces"].as_array().unwrap();
     assert_eq!((traces.len(), &traces[0]["trace"], &traces[0]["requests"]), (1, &"2".into(), &2.into()));
     assert_eq!(found["left_out"].as_array().unwrap().len(), 0);
-    // So can the other verbs, which take one.
+    // The verbs that take a single trace accept it too.
     let one = directory.path().join("one.parquet");
     assert_eq!(json(&["convert", fleet, one.to_str().unwrap(), "--volume", "2"])["requests"], 2);
     let none = forebay(&["analyze", fleet, "--volume", "4"]);
@@ -73,7 +73,7 @@ fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
     assert!(stderr(&none).contains("no volume \"4\"; there are 1, 2, 3"), "{}", stderr(&none));
 }
 
-/// It was to be written to `fleet/.partial`, which cannot be.
+/// It was to be written to `fleet/.partial`, which is impossible.
 #[test]
 fn regression_a_name_that_ends_in_a_slash_is_a_directory_by_volume() {
     let (directory, path) = place(&[(1, 4096), (2, 4096)]);
@@ -82,13 +82,13 @@ fn regression_a_name_that_ends_in_a_slash_is_a_directory_by_volume() {
     assert_eq!(json(&["analyze", &fleet])["traces"].as_array().unwrap().len(), 2);
 }
 
-/// Its parts were a trace each, and none had the volume's name.
+/// Each part was treated as a trace of its own, without the volume's name.
 #[test]
 fn regression_the_directory_of_a_volume_is_one_trace() {
     let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096)]);
     let fleet = directory.path().join("fleet");
     json(&["convert", &path, fleet.to_str().unwrap(), "--to-format", "parquet-by-volume"]);
-    // As volumes of several machines are put together, whose disks have the same names.
+    // As when volumes of several machines with equal disk names are put together.
     let volume = directory.path().join("volume=host%2Fsdb");
     fs::rename(fleet.join("volume=2"), &volume).unwrap();
     fs::copy(volume.join("part-0.parquet"), volume.join("part-1.parquet")).unwrap();
@@ -97,12 +97,12 @@ fn regression_the_directory_of_a_volume_is_one_trace() {
     assert_eq!((traces.len(), &traces[0]["trace"], &traces[0]["requests"]), (1, &"host/sdb".into(), &4.into()));
 }
 
-/// Its name was empty.
+/// The volume's name was empty.
 #[test]
 fn regression_a_partition_without_a_volume_has_a_name() {
     let directory = TempDir::new().unwrap();
     let log = directory.path().join("trace");
-    // libCacheSim's records name no volume.
+    // libCacheSim's records contain no volume.
     let record = [&1_u32.to_le_bytes()[..], &8_u64.to_le_bytes(), &4096_u32.to_le_bytes(), &(-1_i64).to_le_bytes()];
     fs::write(&log, record.concat().repeat(3)).unwrap();
     let fleet = directory.path().join("fleet");
@@ -114,7 +114,7 @@ fn regression_a_partition_without_a_volume_has_a_name() {
     assert!(text.contains("(no volume) "), "{text}");
 }
 
-/// It was read for ever.
+/// Such a text was read for ever.
 #[test]
 fn regression_a_text_without_lines_is_refused() {
     let output = forebay(&["analyze", "/dev/zero", "--format", "msr"]);
@@ -141,7 +141,8 @@ fn figures_are_written_as_parquet_and_nothing_is_overwritten() {
     json(&arguments);
 }
 
-/// One time a year ahead put all requests behind it a year ahead in fio's log, whose times never go back; and volumes one behind the other all began at once.
+/// One time a year ahead put all later requests of fio's log a year ahead, because its times never go back; and consecutive volumes all
+/// began at the same time.
 #[test]
 fn regression_a_log_of_fio_has_the_times_of_the_trace() {
     let directory = TempDir::new().unwrap();

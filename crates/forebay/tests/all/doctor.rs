@@ -1,4 +1,4 @@
-//! `forebay doctor` on trees of other machines: exit codes, JSON, captures. What rules say is tested in `crates/platform`.
+//! `forebay doctor` on captured trees of other machines: exit codes, JSON, captures. `crates/platform` tests the rules.
 
 use crate::support::*;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn json_has_findings_with_all_their_parts() {
     let value: Value = serde_json::from_str(&out(&output)).unwrap();
     assert_eq!(value["schema_version"], 1);
     assert_eq!(value["device"], "nvme0n1");
-    // What is of the whole machine had no such key.
+    // Findings about the whole machine lacked this key.
     for list in ["findings", "unknown", "good"] {
         for entry in value[list].as_array().unwrap() {
             assert!(entry.get("device").is_some_and(|device| device.is_string() || device.is_null()), "{entry}");
@@ -49,7 +49,7 @@ fn json_has_findings_with_all_their_parts() {
             assert!(finding[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {finding}");
         }
     }
-    // What the drive answered lies in the tree.
+    // The tree contains the drive's answers.
     assert!(value["findings"].as_array().unwrap().iter().any(|found| found["name"] == "wear"));
 }
 
@@ -62,7 +62,7 @@ fn nothing_known_is_no_finding_and_nothing_good() {
     assert!(text.contains("UNKNOWN (") && text.contains("is not there"), "{text}");
 }
 
-/// A folder in which nothing is, as one has who names the one above, was a machine without findings.
+/// An empty folder, such as the parent of the intended one, was reported as a machine without findings.
 #[test]
 fn regression_a_folder_that_is_no_tree_is_no_good_machine() {
     let folder = TempDir::new().unwrap();
@@ -117,7 +117,7 @@ fn a_pool_is_looked_at_with_its_machine() {
         found["what"].as_str().or(found["text"].as_str()).unwrap().to_owned()
     };
     assert!(said("findings", "pool-evidence").contains("wal: path:**/*.log"));
-    // The laptop's tree does not say how large its drive is.
+    // The laptop's tree does not contain the size of its drive.
     assert!(said("unknown", "pool-map").contains("size"));
     assert!(said("unknown", "pool-band").contains("no capacity device"));
     refused(&forebay(&["doctor", &path("none.toml")]), 2, &["none.toml"]);

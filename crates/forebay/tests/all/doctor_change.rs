@@ -1,4 +1,4 @@
-//! `forebay doctor` that changes settings, on trees of its own: applied, killed, put back, verified, and the ladder.
+//! `forebay doctor` with changes, on copied trees: apply, kill, restore, verify, and the ladder.
 
 use crate::support::*;
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,7 +42,7 @@ impl Copy {
         fs::read_to_string(self.root().join(GOVERNOR)).unwrap()
     }
 
-    /// The words of a command on this tree.
+    /// The command line for this tree.
     fn words(&self, words: &[&str]) -> Vec<String> {
         let (root, state) = (self.root(), self.folder.path().join("state"));
         let own = ["--root", root.to_str().unwrap(), "--state", state.to_str().unwrap()];
@@ -72,7 +72,7 @@ impl Copy {
         found
     }
 
-    /// A ladder that goes on and on, once it has changed something.
+    /// A ladder that runs on, started until it has changed a setting.
     fn climbing(&self) -> Child {
         let before = self.governor();
         let words = self.words(&["--ladder", "--target", "null:?size=1GiB", "--device", DRIVE, "--runtime", "1h"]);
@@ -130,7 +130,7 @@ fn a_profile_is_shown_applied_verified_and_put_back() {
     assert!(again.contains("Files changed") || again.contains("There is nothing to change"), "{again}");
 }
 
-/// A pipe that was closed ended it with exit code 0 between the plan and the change.
+/// A closed pipe ended it with exit code 0 between the plan and the change.
 #[test]
 fn a_change_is_made_though_nobody_reads_the_plan() {
     let copy = Copy::new();
@@ -203,7 +203,7 @@ fn a_record_of_another_boot_or_tree_is_not_put_back() {
     refused(&copy.doctor(&["--restore"]), 2, &["another boot", "is gone", "--apply writes over"]);
     copy.put(BOOT_ID, "the first boot\n");
     assert_eq!(copy.all(), changed, "nothing was written");
-    // After a start everything is as the kernel has it; a record of before is in nobody's way.
+    // After a boot the kernel has reset all settings; an older record must not block anything.
     let fresh = Copy::new();
     copied(&state, &fresh.folder.path().join("state"));
     fresh.put(BOOT_ID, "the second boot\n");
@@ -260,13 +260,12 @@ fn the_ladder_names_what_is_not_there_and_leaves_nothing_behind() {
     );
     assert!(result["result"]["machine"].is_null(), "a copy's settings are nobody's");
     assert!(rungs.iter().all(|rung| rung["source"].is_string() && rung["cost"].is_string()));
-    // Whether so short a run has enough samples is the machine's to say.
+    // Whether so short a run has enough samples depends on the machine.
     let effect = &of("wait: spin")["jobs"][0]["effects"][0];
     assert_ne!(effect["comparison"].is_null(), effect["not_compared"].is_null(), "{effect}");
     assert!(!effect["not_compared"].as_str().unwrap_or_default().contains("too few rounds"), "{effect}");
     assert_eq!(copy.all(), before);
-    // Where nothing can be recorded nothing is changed, and the instrument is measured all the same.
-    // An empty folder was left for the record that was taken away.
+    // Without a place for records nothing is changed, but the instrument is measured. An empty folder remained of the removed record.
     assert!(!copy.folder.path().join("state").exists());
     fs::write(copy.folder.path().join("state"), "a file").unwrap();
     let unrecorded = json(&copy.doctor(&[&words[..], &["--output", "json"]].concat()));
@@ -275,7 +274,7 @@ fn the_ladder_names_what_is_not_there_and_leaves_nothing_behind() {
     assert_eq!(copy.all(), before);
 }
 
-/// It named no device, and left ten rungs out for that.
+/// The file's drive was not recognised, so ten rungs were left out.
 #[test]
 fn regression_a_target_that_is_a_file_names_the_drive_below() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -299,7 +298,7 @@ fn regression_a_target_that_is_a_file_names_the_drive_below() {
     ]));
     let machine = &result["result"]["machine"];
     assert!(machine["kernel"].is_string() && machine["boot_id"].is_string(), "{machine}");
-    // Where these files lie on no drive of one name (overlay, tmpfs) none is named.
+    // Where these files lie on no single drive (overlay, tmpfs), none is named.
     let Ok(name) = forebay_device::counters::drive_below(&file) else { return };
     assert_eq!(result["result"]["device"], name.as_str());
     let text = result.to_string();
@@ -350,7 +349,7 @@ fn the_ladder_of_a_model_gives_the_guides_means() {
             assert!((ours / theirs - 1.0).abs() <= 0.05, "{} {}: {ours} {theirs}", rung["name"], job["job"]);
         }
     }
-    // The guide's own table.
+    // The guide's table.
     let published = rungs.iter().map(|rung| rung["jobs"][0]["published"]["mean_ns"].as_f64().unwrap());
     assert_eq!(published.collect::<Vec<_>>(), [8430.0, 8160.0, 8010.0, 7960.0, 9200.0, 7570.0]);
     let turbo = rungs.iter().filter(|rung| rung["against"] == "SMP affinity set").count();
@@ -360,14 +359,14 @@ fn the_ladder_of_a_model_gives_the_guides_means() {
     assert!(text.contains("CALIBRATED, NOT PREDICTED") && text.contains("beside what was published"), "{text}");
 }
 
-/// It gave means of 0 ns, "off by -100.0 %" beside published figures, and exit code 0.
+/// It reported means of 0 ns, "off by -100.0 %" from published figures, with exit code 0.
 #[test]
 fn a_ladder_of_no_time_is_refused() {
     let output = forebay(&["doctor", "--ladder", "--target", "model:p4800x", "--rounds", "3", "--runtime", "0s"]);
     refused(&output, 2, &["--runtime 0s", "from 1 ns to a year"]);
 }
 
-/// What was only absent for a moment was given up for gone, and the record with it.
+/// A file that was absent only for a moment counted as removed, and the record was deleted.
 #[test]
 fn regression_what_is_missing_of_the_machine_itself_keeps_the_record() {
     let copy = Copy::new();
@@ -381,7 +380,7 @@ fn regression_what_is_missing_of_the_machine_itself_keeps_the_record() {
     assert!(copy.all() == before);
 }
 
-/// A request to end was kept from the command, which went on without us.
+/// A termination signal did not reach the command, which continued without this process.
 #[test]
 fn regression_a_request_to_end_reaches_the_command_that_idle_states_are_held_for() {
     if !Path::new("/dev/cpu_dma_latency").exists() {

@@ -1,4 +1,4 @@
-//! What the command line says and refuses, without a server: exit codes, help, configuration errors, create, inspect.
+//! Output and refusals of the command line without a server: exit codes, help, configuration errors, create, inspect.
 
 use crate::support::*;
 use std::os::unix::fs::FileExt;
@@ -101,7 +101,7 @@ fn a_configuration_error_says_where_and_what_instead() {
         for verb in [&["config", "check"][..], &["create"], &["serve"], &["status"], &["verify"]] {
             let mut arguments = verb.to_vec();
             arguments.push(scene.config());
-            // For the check it is what it looked for, for the others a reason why they cannot go on.
+            // For the check this is its finding, for the other verbs the reason why they cannot continue.
             let expected_code = if verb[0] == "config" { 1 } else { 2 };
             refused(&forebay(&arguments), expected_code, parts);
         }
@@ -114,7 +114,7 @@ fn a_configuration_error_says_where_and_what_instead() {
     refused(&forebay(&["config", "check", scene.config()]), 2, &[&place, "no UTF-8"]);
 }
 
-/// It said "good", and `create` or `serve` refused the same file without looking at a device.
+/// The check passed, but `create` or `serve` refused the same file without opening a device.
 #[test]
 fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
     for target in ["nbd+unix:///db?socket=/s", "nbd://127.0.0.1:10809/x"] {
@@ -129,13 +129,14 @@ fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
     let capacities = |count: usize| -> String {
         (0..count).map(|at| format!("[[capacity]]\ntarget = \"/nonexistent/c{at}\"\n")).collect()
     };
-    // One is in the scene.
+    // The scene already has one.
     good(&forebay(&["config", "check", Scene::with(&capacities(30)).config()]));
     let parts = ["32 [[capacity]] sections", "31 is the most"];
     refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
 }
 
-/// Who mistook a device of a pool was advised to write the URI of an NBD export, over which none can be made, and of a model how to attach an export.
+/// A wrong device path led to advice about the URI of an NBD export, over which no pool can be made; and for a model, about attaching an
+/// export.
 #[test]
 fn regression_what_is_no_device_of_a_pool_is_answered_with_what_is() {
     let check = |target: &str| {
@@ -163,7 +164,7 @@ fn regression_what_is_no_device_of_a_pool_is_answered_with_what_is() {
     );
 }
 
-/// Standard output was empty, and the finding on stderr alone.
+/// Standard output was empty, and the finding was only on stderr.
 #[test]
 fn regression_a_finding_of_config_check_is_a_document() {
     let scene = Scene::new();
@@ -177,7 +178,7 @@ fn regression_a_finding_of_config_check_is_a_document() {
     let found: serde_json::Value =
         serde_json::from_str(&good(&forebay(&["config", "check", scene.config(), "--output", "json"]))).unwrap();
     assert_eq!((&found["good"], &found["finding"]), (&true.into(), &serde_json::Value::Null));
-    // What could not be read was not checked.
+    // A file that cannot be read was not checked.
     for path in [scene.directory.path().to_str().unwrap(), "/nonexistent.toml"] {
         for arguments in [&["config", "check", path][..], &["config", "check", path, "--output", "json"]] {
             refused(&forebay(arguments), 2, &[path]);
@@ -186,7 +187,7 @@ fn regression_a_finding_of_config_check_is_a_document() {
     }
 }
 
-/// They waited for ever for somebody to write to it, and said nothing.
+/// They waited for ever for a writer of the pipe, silently.
 #[test]
 fn regression_a_named_pipe_is_refused_at_once() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -258,7 +259,7 @@ fn what_cannot_work_is_refused_before_a_device_is_touched() {
             &["4 [[fast]] sections", "3 is the most"][..],
         ),
         ("[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n", &["can be reached by others", "allow_remote", "[tls]"]),
-        // What allow_remote alone meant before TLS leads to both ways on.
+        // What `allow_remote` alone meant before TLS is answered with both alternatives.
         (
             "[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n[server]\nallow_remote = true\n",
             &["tcp:0.0.0.0:10809", "[tls]", "allow_remote_without_tls"],
@@ -306,7 +307,7 @@ fn addresses_for_other_machines_go_with_tls_or_with_two_words() {
     for more in [
         "[server]\nallow_remote = true\nallow_remote_without_tls = true\n",
         "[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
-        // The scene's own export is at a Unix socket alone, where others do not see it.
+        // The scene's own export has only a Unix socket, which other hosts cannot reach.
         "tls = \"required\"\nallow = [\"a\"]\n[server]\nallow_remote = true\n[tls]\npsk_file = \"/k\"\n",
     ] {
         good(&forebay(&["config", "check", Scene::with(&format!("{export}{more}")).config()]));
@@ -322,7 +323,7 @@ fn the_schema_is_json_and_knows_the_sections() {
     assert_eq!(schema["additionalProperties"], false);
 }
 
-/// Durations of `export.poll`, and sizes as numbers, were of no type that the schema knew.
+/// The schema lacked the types of `export.poll` durations and of sizes given as numbers.
 #[test]
 fn regression_the_schema_takes_what_is_documented() {
     let schema: serde_json::Value = serde_json::from_str(&good(&forebay(&["config", "schema"]))).unwrap();
@@ -340,7 +341,7 @@ fn regression_the_schema_takes_what_is_documented() {
         }
         value.clone()
     };
-    /// Whether a schema, or one of those that it names as ways, lets a type of JSON in.
+    /// Whether a schema, or one of its alternatives, allows a JSON type.
     fn takes(schema: &serde_json::Value, all: &serde_json::Value, kind: &str) -> bool {
         let is = |value: &serde_json::Value| value == kind || (kind == "integer" && value == "number");
         let here = is(&schema["type"]) || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is));
@@ -451,7 +452,7 @@ fn inspect_tells_pools_strangers_and_damage() {
     refused(&forebay(&["inspect", "/nonexistent"]), 2, &["/nonexistent"]);
 }
 
-/// A pool that was only made was called served, and of a file that is too small the advice was to truncate it.
+/// A new pool was reported as served, and the advice for a file that is too small was to truncate it.
 #[test]
 fn regression_inspect_says_what_is_true_of_new_pools_and_small_files() {
     let scene = Scene::new().created();
@@ -466,7 +467,7 @@ fn regression_inspect_says_what_is_true_of_new_pools_and_small_files() {
     assert!(!err(&small).contains("truncate"), "{}", err(&small));
 }
 
-/// What is said of what could not be done is on stderr alone, for programs as for people: documented, and the same of every verb.
+/// Errors are on stderr only, for programs and people alike, in every verb, as documented.
 #[test]
 fn regression_what_could_not_be_done_has_no_result() {
     let scene = Scene::new();
@@ -485,7 +486,7 @@ fn regression_what_could_not_be_done_has_no_result() {
     }
 }
 
-/// What has no room for a superblock was called damaged.
+/// A file without room for a superblock was reported as damaged.
 #[test]
 fn regression_a_file_that_is_too_small_to_be_a_pools_is_not_called_damaged() {
     let scene = Scene::new();
@@ -496,7 +497,7 @@ fn regression_a_file_that_is_too_small_to_be_a_pools_is_not_called_damaged() {
     }
 }
 
-/// The answer to the change looked as if nothing had changed.
+/// The answer to the change did not show the new value.
 #[test]
 fn regression_the_read_cache_of_a_class_is_shown() {
     let scene = Scene::new().created();

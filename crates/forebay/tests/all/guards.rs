@@ -1,5 +1,5 @@
-//! Nothing is destroyed by accident: each test does what a new user might do by mistake, over data of others that their own
-//! tools made, and then looks whether a byte of it has changed.
+//! Nothing is destroyed by accident: each test makes a likely mistake of a new user over data that other tools made, and checks that no
+//! byte has changed.
 
 mod foreign;
 mod members;

@@ -1,4 +1,4 @@
-//! What people type from habit is understood, or answered with what to type.
+//! Habitual command lines are understood, or answered with the correct command.
 
 use crate::support::*;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn config_may_stand_before_or_behind_the_action() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Of changes that were asked for at the same time some heard `Broken pipe`, or were to be asked for again.
+/// Of concurrent changes, some failed with `Broken pipe` or a request to repeat.
 #[test]
 fn regression_changes_at_the_same_time_are_all_done() {
     let scene = Scene::new().created();
@@ -60,7 +60,7 @@ fn what_cannot_be_a_block_device_is_said() {
 fn without_config_the_usual_file_is_meant() {
     let verbs = ["serve", "status", "verify", "disk list", "attach db", "scrub status", "config check", "create"];
     for verb in verbs.map(|verb| verb.split(' ').collect::<Vec<_>>()) {
-        // A machine where tests run may have one: it is not formatted.
+        // A test machine may have a pool there: it is not formatted.
         if verb == ["create"] && std::path::Path::new("/etc/forebay/pool.toml").exists() {
             continue;
         }
@@ -184,7 +184,7 @@ fn completions_and_manual_pages_come_from_the_same_source_as_help() {
     refused(&forebay(&["completions", "cmd"]), 2, &["bash", "zsh", "fish"]);
 }
 
-/// Ctrl-C, which is how `top` is ended, was an error of it (130).
+/// Ctrl-C, the usual end of `top`, was reported as an error (130).
 #[test]
 fn regression_top_ends_well_by_ctrl_c() {
     let scene = Scene::new().created();

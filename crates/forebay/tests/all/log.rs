@@ -1,4 +1,4 @@
-//! What a served pool logs, each line once, in its forms; and SIGHUP, which changes what can be changed and ends nobody.
+//! The log of a served pool, each line once, in its formats; and SIGHUP, which applies what can be changed and disconnects nobody.
 
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
@@ -21,7 +21,7 @@ impl<'a> Logging<'a> {
         Self::start_as(scene, format, Command::new(env!("CARGO_BIN_EXE_forebay")).args(["serve", scene.config()]))
     }
 
-    /// With a limit of open files, as the option of `ulimit` says it (`-n`, or `-Sn` for one that the server may raise).
+    /// With a limit of open files, given by an option of `ulimit`: `-n`, or `-Sn` for a limit that the server may raise.
     fn start_limited(scene: &'a Scene, option: &str, files: u32) -> Self {
         let limited = format!("ulimit {option} {files}; exec \"$0\" \"$@\"");
         let mut command = Command::new("sh");
@@ -48,14 +48,14 @@ impl<'a> Logging<'a> {
         std::fs::read_to_string(self.scene.path("log")).unwrap()
     }
 
-    /// Events of a cause.
+    /// Events with a cause.
     fn events(&self, cause: &str) -> Vec<Value> {
         let lines = self.text();
         let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
         all.filter(|event| event["cause"] == cause).collect()
     }
 
-    /// The first event of a cause, which must come.
+    /// The first event with a cause; fails where it does not come.
     #[track_caller]
     pub fn awaited(&self, cause: &str) -> Value {
         self.awaited_where(cause, |_| true)
@@ -77,7 +77,7 @@ impl<'a> Logging<'a> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Reloads the configuration; the message at the end.
+    /// Reloads the configuration; returns the final message.
     #[track_caller]
     fn reload(&self) -> String {
         let before = self.events("reload").len();
@@ -119,7 +119,8 @@ fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
     client.wait_for(cookie).unwrap().result.unwrap();
 }
 
-/// A disk of which each block may be written, and whose map is larger than the fast tier: writes met "no space" in a pool that was empty by all accounts,
+/// A disk whose blocks may all be written and whose map exceeds the fast tier: writes failed with "no space" in a pool that reported itself
+/// empty, without any reason in the log.
 /// and nothing said why.
 #[test]
 fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
@@ -136,7 +137,7 @@ fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
     );
     scene.edit("name = \"test\"\n", "name = \"test\"\novercommit = true\n");
     let scene = scene.created();
-    // Older versions made such pools without that: they are served, and their disks may become smaller.
+    // Older versions made such pools without `overcommit`: they are served, and their disks may shrink.
     scene.edit("overcommit = true\n", "");
     let server = Logging::start(&scene, "json");
     let event = server.awaited("map does not fit");
@@ -153,7 +154,7 @@ fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Of a device that stands alone nothing said that it had been written over before the next start refused it.
+/// For a single device nothing reported that it had been overwritten, until the next start refused it.
 #[test]
 fn regression_a_device_that_is_overwritten_while_it_is_served_is_logged() {
     let scene = Scene::with("\n[metrics]\nlisten = \"127.0.0.1:0\"\n").created();
@@ -170,7 +171,7 @@ fn regression_a_device_that_is_overwritten_while_it_is_served_is_logged() {
     assert_eq!(server.events("device overwritten").len(), 1);
 }
 
-/// One that had lost the first sector of one superblock was no device of the pool any more.
+/// A device that had lost the first sector of one superblock was no longer recognised as the pool's.
 #[test]
 fn regression_a_superblock_that_has_lost_a_part_is_a_warning() {
     let scene = Scene::with("").created();
@@ -183,7 +184,7 @@ fn regression_a_superblock_that_has_lost_a_part_is_a_warning() {
     assert!(event["message"].as_str().unwrap().contains("its superblock at 0 has lost a part"), "{event}");
     assert!(server.events("device overwritten").is_empty());
     assert_eq!(server.stop(), 0);
-    // The next start has written it anew.
+    // The next start has rewritten it.
     drop(Logging::start(&scene, "json"));
     assert!(std::fs::read(scene.path("capacity.img")).unwrap().starts_with(b"FOREBAY1"));
 }
@@ -215,7 +216,7 @@ fn a_device_error_names_device_place_and_what_to_do() {
     let server = Logging::start(&scene, "json");
     let mut client = connect(&scene, "db");
     write(&mut client, 0, &vec![7; MIB as usize]);
-    // The file loses its end while it is served, and with it the data.
+    // The file is truncated while it is served and loses data.
     let file = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
     file.set_len(256 << 10).unwrap();
     let cookie = client.submit_read(0, 4096).unwrap();
@@ -226,7 +227,7 @@ fn a_device_error_names_device_place_and_what_to_do() {
     assert!(event["advice"].as_str().unwrap().contains("smartctl"), "{event}");
 }
 
-/// That was not said: the next who reads the file would not know what the pool is.
+/// The log did not report it: the configuration file would not show what the pool is.
 #[test]
 fn regression_parity_that_the_configuration_does_not_name_is_logged() {
     let scene = crate::parity::with_parity();
@@ -292,7 +293,7 @@ fn the_journal_gets_priorities_and_text_is_for_people() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Verbs looked for the control socket beside the new address of the first export, and said that no server answers.
+/// Verbs looked for the control socket beside the first export's new address and reported that no server answers.
 #[test]
 fn regression_a_server_whose_first_export_moves_stays_within_reach() {
     let scene = Scene::new().created();
@@ -304,7 +305,7 @@ fn regression_a_server_whose_first_export_moves_stays_within_reach() {
     good(&forebay(&["status", scene.config()]));
     let moved = server.awaited_where("reload", |event| event["message"].as_str().unwrap().contains("control socket"));
     assert!(moved["message"].as_str().unwrap().contains("s-new.control now"), "{moved}");
-    // Whoever has read the file before finds it, too.
+    // A client that has read the old file finds the server too.
     let old = scene.path("old.toml");
     std::fs::write(&old, before).unwrap();
     good(&forebay(&["status", old.to_str().unwrap()]));
@@ -335,7 +336,7 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     assert!(classes.contains("wal") && classes.contains("0.25"), "{classes}");
     let uri: NbdUri = format!("nbd+unix:///again?socket={}", scene.path("s2").display()).parse().unwrap();
     let second = NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap();
-    // An export with a client stays; everything else goes back.
+    // An export with a client stays; everything else is reverted.
     std::fs::write(&scene.config, before.replace("64MiB\"\n\n[[export]]", "80MiB\"\n\n[[export]]")).unwrap();
     let message = server.reload();
     assert!(message.contains("evidence for disk db was detached"), "{message}");
@@ -343,7 +344,7 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     assert!(said.iter().any(|text| text.contains("stays as it was") && text.contains("again")), "{said:?}");
     assert!(said.iter().any(|text| text.contains("next start") && text.contains("memory.limit")), "{said:?}");
     assert_eq!(second.info().size_bytes, 64 * MIB);
-    // What is wrong changes nothing, and ends nothing.
+    // A faulty file changes nothing and ends no client.
     std::fs::write(&scene.config, "[pool\n").unwrap();
     assert!(server.reload().contains("was not reloaded"));
     write(&mut client, 0, &[1; 4096]);
@@ -352,8 +353,8 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     assert_eq!(server.stop(), 0);
 }
 
-/// An export that was in use when it was taken out of the file was forgotten: it could not be removed later, and counted as one that
-/// the file never named, with the access of those.
+/// An export in use when it was removed from the file was forgotten: it could not be removed later, and it counted as an export that the
+/// file never named, with that access.
 #[test]
 fn regression_an_export_in_use_is_removed_by_a_later_reload() {
     let scene = Scene::new().created();
@@ -376,8 +377,8 @@ fn regression_an_export_in_use_is_removed_by_a_later_reload() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A disk was exported to whom the configuration had let in when it was added, and not when it was exported, once it was durable:
-/// with `[tls]` between the two it could be seen in the clear.
+/// A new disk was exported with the access configured when it was added, not when its export became durable: with `[tls]` added in between,
+/// the disk was readable in the clear.
 #[test]
 fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -395,8 +396,8 @@ fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
     };
     ask(&mut control, r#"{"ask":"disk_list"}"#);
     assert!(answer(&mut control).starts_with(r#"{"ok""#));
-    // While the server stands still the question comes, and then the signal: it takes them up in this order, and makes the disk
-    // durable after both.
+    // The request and then the signal arrive while the server is stopped: it handles them in this order and makes the disk durable after
+    // both.
     server.signal(Signal::STOP);
     std::thread::sleep(Duration::from_millis(100));
     ask(&mut control, r#"{"ask":"disk_add","name":"logs","size_bytes":4194304,"export":true}"#);
@@ -421,8 +422,8 @@ fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
     assert_eq!(server.stop(), 0);
 }
 
-/// An export without TLS that was in use when it was taken out of the file stayed, and could be used by anybody at an address of other machines that the
-/// same file added: it was checked for the exports that it names alone.
+/// An export without TLS in use when it was removed from the file stayed, and was open to anybody at a remote address that the same file
+/// added, because only the exports in the file were checked.
 #[test]
 fn regression_an_export_that_stays_is_not_open_to_others() {
     let ports = [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
@@ -448,7 +449,7 @@ fn regression_an_export_that_stays_is_not_open_to_others() {
     let said: Vec<String> = server.events("reload").iter().skip(seen).map(|event| event.to_string()).collect();
     assert!(said.iter().any(|text| text.contains("in TLS only")), "{said:?}");
     assert!(plain(far).is_err() && plain(near).is_err(), "seen without TLS");
-    // Who is there already stays.
+    // Connected clients stay.
     write(&mut client, 0, &[7; 4096]);
     assert_eq!(server.stop(), 0);
 }
@@ -466,7 +467,7 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
     let changes = [before.clone() + "read_only = true\n", before.clone() + "name = \"other\"\n", without.to_owned()];
     for changed in &changes {
         std::fs::write(&scene.config, changed).unwrap();
-        // Once more it is said once more.
+        // A repeated cause is logged again.
         for _ in 0..2 {
             let seen = server.events("reload").len();
             let done = server.reload();
@@ -482,9 +483,9 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
         std::io::Read::read_exact(&mut client, &mut answer).unwrap();
         assert_eq!(answer[12] & 1 << 5, 0);
     }
-    // On a busy machine the server has yet to hear that the last one has gone: another beside it is sent away at once.
+    // On a busy machine the server may not have noticed the end of the last client yet, and would refuse another one at once.
     std::thread::sleep(Duration::from_millis(1000));
-    // Machines that come to nothing are logged once, and are let in once a second.
+    // Virtual machines that fail to connect are logged once, and accepted once a second.
     let begun = Instant::now();
     for _ in 0..3 {
         let mut client = UnixStream::connect(scene.path("v")).unwrap();
@@ -498,13 +499,13 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
     assert_eq!(server.stop(), 0);
 }
 
-/// SIGHUP read the configuration on the thread that answers clients: where the file system, or a name server, let it wait, all of them waited.
+/// SIGHUP read the configuration on the thread that answers clients: a slow file system or name server delayed them all.
 #[test]
 fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
     let scene = Scene::new().created();
     let server = Logging::start(&scene, "json");
     let mut client = connect(&scene, "db");
-    // A file of keys that nobody writes to.
+    // A key file (named pipe) that nobody writes to.
     let keys = scene.path("keys");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &keys, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -521,7 +522,8 @@ fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A reload while a disk was being removed exported it again: who connected wrote to what was being discarded, or kept the disk from going.
+/// A reload while a disk was being removed exported it again: a new client wrote to data that was being discarded, or kept the removal from
+/// ending.
 #[test]
 fn regression_a_reload_exports_no_disk_that_is_being_removed() {
     let scene = Scene::with("");
@@ -537,7 +539,7 @@ fn regression_a_reload_exports_no_disk_that_is_being_removed() {
     write(&mut client, 0, &[1; 1 << 20]);
     drop(client);
     let mut control = BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap());
-    // What was connected is gone with the answer to this, or soon after.
+    // Its connections are closed with the answer to this, or soon after.
     let begun = Instant::now();
     let mut line = String::new();
     while !line.starts_with(r#"{"ok""#) {
@@ -550,7 +552,7 @@ fn regression_a_reload_exports_no_disk_that_is_being_removed() {
         line.clear();
         control.read_line(&mut line).unwrap();
     }
-    // Also when it has gone.
+    // Also after the removal.
     server.signal(Signal::HUP);
     let is_about_it = |event: &Value| event["message"].as_str().unwrap().contains("\"x\" was not added");
     server.awaited_where("reload", is_about_it);
@@ -559,7 +561,8 @@ fn regression_a_reload_exports_no_disk_that_is_being_removed() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Without descriptors newcomers waited, and nothing was logged. They are let in once descriptors are free, at the control socket, too.
+/// Without free descriptors new clients waited, and nothing was logged. They are accepted once descriptors are free, also at the control
+/// socket.
 #[test]
 fn regression_connections_that_wait_for_descriptors_are_logged_and_let_in_later() {
     let scene = Scene::new().created();
@@ -576,19 +579,19 @@ fn regression_connections_that_wait_for_descriptors_are_logged_and_let_in_later(
     for event in [&exports, &control] {
         assert!(event["level"] == "warn" && event["advice"].as_str().unwrap().contains("LimitNOFILE="), "{event}");
     }
-    // Neither a line for each try, nor a thread that is busy trying.
+    // No log line for each attempt, and no thread busy with attempts.
     let used = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
         let fields: Vec<u64> =
             stat.rsplit(')').next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
-        // utime and stime of proc(5), in hundredths of a second; the letter of the state is no number.
+        // utime and stime of proc(5), in hundredths of a second; the state, a letter, is not counted among the numbers.
         fields[10] + fields[11]
     };
     let before = used();
     std::thread::sleep(Duration::from_secs(2));
     assert!(used() - before < 50, "it is busy");
     assert_eq!(server.events("not accepted").len(), 2, "{}", server.text());
-    // Who goes makes room for those that wait.
+    // Clients that disconnect make room for those that wait.
     clients.drain(..40);
     let ended =
         |about: &str| server.awaited_where("not accepted", |event| event["ended"] == true && event["about"] == about);
@@ -603,7 +606,7 @@ fn regression_connections_that_wait_for_descriptors_are_logged_and_let_in_later(
     assert_eq!(server.stop(), 0);
 }
 
-/// The limit that a shell gives to programs of old was the server's, too.
+/// The server kept the low limit that a shell gives to older programs.
 #[test]
 fn regression_the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     let scene = Scene::with("\n[server]\nmax_connections = 60\n").created();
@@ -617,7 +620,7 @@ fn regression_the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The service manager heard of a reload without its time, which `Type=notify-reload` needs, and of a stop not at all.
+/// The service manager got no time with the reload message, which `Type=notify-reload` needs, and no message of a stop.
 #[test]
 fn regression_the_service_manager_hears_of_reloads_and_of_the_stop() {
     let scene = Scene::new().created();

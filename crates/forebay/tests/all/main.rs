@@ -1,5 +1,5 @@
-//! The program as its users meet it: one program of tests, so that what they share is built once. The test `house`, which runs
-//! alone, is another.
+//! The program as its users meet it: a single test program, so that shared parts are built once. The test `house`, which runs alone, is
+//! separate.
 #![forbid(unsafe_code)]
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! `[metrics]` of the configuration, and the server behind it; tests/metrics/run has what others see of it.
+//! `[metrics]` of the configuration, and its server; tests/metrics/run tests it with external tools.
 
 use crate::support::*;
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn a_served_pool_is_healthy_and_its_metrics_end_with_it() {
     let (_, text) = get(&address, "/metrics");
     assert!(text.contains("forebay_disk_size_bytes{pool=\"test\",disk=\"db\"} 67108864"), "{text}");
     assert_eq!(server.stop(), 0);
-    // The thread has ended with the server.
+    // The metrics thread ended with the server.
     assert!(TcpStream::connect(&address).is_err());
 }
 
@@ -78,7 +78,7 @@ fn a_stop_is_not_held_up_by_a_client_that_says_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
-/// All JSON that comes out says which command made it, and only this did not.
+/// All JSON output contains the command that made it; only this one did not.
 #[test]
 fn regression_status_json_says_which_command_made_it() {
     let scene = Scene::with(METRICS).created();

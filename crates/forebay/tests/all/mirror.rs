@@ -1,4 +1,4 @@
-//! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees of it.
+//! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees.
 
 use crate::alone::Flagged;
 use crate::support::client::*;
@@ -60,7 +60,7 @@ fn a_member_that_was_left_behind_is_never_opened_alone() {
     std::fs::rename(&fast, &hidden).unwrap();
     std::fs::rename(&aside, &other).unwrap();
     refused(&forebay(&["serve", scene.config()]), 2, &["the mirror went on without", "--without-fast"]);
-    // Whoever has it back loses nothing, and the one that is behind is rebuilt.
+    // When the member returns, no data is lost, and the stale member is rebuilt.
     std::fs::rename(&hidden, &fast).unwrap();
     let server = scene.serve();
     holds(&server, 0, 2);
@@ -71,7 +71,7 @@ fn a_member_that_was_left_behind_is_never_opened_alone() {
     holds(&server, 0, 2);
 }
 
-/// A device that had been a member, and was used for something else, was rebuilt over because a label of it was left.
+/// A former member that was used for something else was rebuilt over, because one of its labels was left.
 #[test]
 fn regression_a_former_member_that_holds_something_else_is_left_alone() {
     let scene = mirrored();
@@ -101,7 +101,7 @@ fn a_device_becomes_a_member_while_the_pool_is_served() {
     std::fs::remove_file(scene.path("other.img")).unwrap();
     let server = scene.serve();
     write(&server, 0, 1);
-    // What is on a device is not written over.
+    // Data on a device is not overwritten.
     blank(&scene.path("other.img"), 64);
     let file = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
     file.write_all_at(b"SQLite format 3\0", 0).unwrap();
@@ -120,7 +120,8 @@ fn a_device_becomes_a_member_while_the_pool_is_served() {
     holds(&server, 4 * MIB, 2);
 }
 
-/// SIGHUP opened devices, and looked at what they hold, on the thread that answers clients: one that somebody else had kept them waiting for a second, one
+/// SIGHUP opened and examined devices on the thread that answers clients: a device in use delayed them for a second, one that did not
+/// answer for ever.
 /// that did not answer for ever.
 #[test]
 fn regression_devices_are_looked_at_beside_the_clients() {
@@ -154,7 +155,7 @@ fn what_rots_on_one_member_is_answered_by_the_other_and_a_scrub_mends_it() {
     write(&server, 0, 1);
     write(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
-    // All that one member has behind its journal: data and map.
+    // Everything that a member stores after its journal: data and map.
     let file = OpenOptions::new().write(true).open(scene.path("fast.img")).unwrap();
     file.write_all_at(&vec![0xa5; 40 << 20], 20 << 20).unwrap();
     file.write_all_at(&vec![0xa5; 12 << 20], 6 << 20).unwrap();
@@ -204,7 +205,7 @@ fn blank_members_beside_a_pool_never_lead_to_formatting_it() {
     assert!(!err(&output).contains("run `forebay create"), "{}", err(&output));
 }
 
-/// A member of which each read failed was reported nowhere: the mirror counted as one device, which never failed.
+/// A member whose reads all failed was not reported: the mirror counted as one device, which never failed.
 #[test]
 fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
     let scene = mirrored();
@@ -238,7 +239,7 @@ fn a_member_whose_section_is_gone_is_dropped_where_that_is_asked_for() {
     holds(&server, 0, 1);
 }
 
-/// A member whose file was wiped under the server counted as whole until the next start, which found it blank.
+/// A member whose file was wiped under the server counted as complete until the next start, which found it blank.
 #[test]
 fn regression_a_member_that_is_wiped_while_it_is_served_is_left_behind() {
     let scene = mirrored();
@@ -255,7 +256,7 @@ fn regression_a_member_that_is_wiped_while_it_is_served_is_left_behind() {
     holds(&server, 4 * MIB, 2);
 }
 
-/// The last member that holds everything is not left behind: what is left of it may be all that there is.
+/// The last complete member is never left behind, because it may hold the only data.
 #[test]
 fn regression_the_last_member_is_named_and_kept_where_it_is_overwritten() {
     let scene = mirrored();

@@ -26,7 +26,7 @@ fn a_model_gives_the_same_nanoseconds_each_time() {
     assert_eq!(once(), once());
 }
 
-/// How many of so many comparisons of a model with itself claim a difference.
+/// How many comparisons of a model with itself claim a difference.
 fn claims(seeds: std::ops::Range<u64>) -> usize {
     let claims = |seed: u64| {
         let seed = seed.to_string();
@@ -47,7 +47,7 @@ fn claims(seeds: std::ops::Range<u64>) -> usize {
     seeds.filter(|&seed| claims(seed)).count()
 }
 
-/// Both sides had the same seeds: all were bit-identical, and no difference could ever be claimed.
+/// Both sides had the same seeds: their runs were bit-identical, and no difference could ever be claimed.
 #[test]
 fn regression_a_model_is_compared_with_itself_in_runs_of_its_own() {
     assert!(claims(1..6) <= 2);
@@ -83,7 +83,8 @@ fn bounded(job: &Value) -> Vec<Bounded> {
     all
 }
 
-/// Garbage collection of a full drive comes in turns, and its parts even each other out: intervals of mean and IOPS were five times too wide, and
+/// Garbage collection of a full drive runs in phases that even each other out: intervals of mean and IOPS were five times too wide, and all
+/// contained the true value. Runs begin at any point of a phase.
 /// all of them held the truth. Runs begin anywhere in its turns.
 #[test]
 #[ignore = "hundreds of runs take minutes"]
@@ -99,7 +100,7 @@ fn intervals_of_a_drive_that_collects_garbage_are_covered_as_promised_and_little
     let found: Vec<Vec<Bounded>> = (1..=600).map(run).collect();
     let mut figures = Vec::new();
     for (at, (figure, _, _)) in found[0].iter().enumerate() {
-        // The truth is what all of them have: a run as long as all of them together ages the drive.
+        // The true value is the median of all runs: one run as long as all together would age the drive.
         let values: Vec<f64> = found.iter().map(|run| run[at].1).collect();
         let truth = values.iter().sum::<f64>() / values.len() as f64;
         let deviation = (values.iter().map(|value| (value - truth).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
@@ -113,11 +114,11 @@ fn intervals_of_a_drive_that_collects_garbage_are_covered_as_promised_and_little
             share * 100.0,
             half / (1.96 * deviation)
         );
-        // Within a bucket of 0.1 % nothing can be seen.
+        // Differences within a bucket of 0.1 % cannot be seen.
         figures.push((figure, share, deviation * 1.96 < truth / 1024.0));
     }
     for (figure, share, is_one_bucket) in figures {
-        // 97.5 %, and a standard deviation of what so many runs tell, above; nothing below 93 %.
+        // Above 97.5 % by no more than a standard deviation for this number of runs; never below 93 %.
         assert!(share >= 0.93 && (share <= 0.983 || is_one_bucket), "{figure}: {share}");
     }
 }
@@ -135,7 +136,7 @@ fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
         p99["high"].as_f64().unwrap() - p99["low"].as_f64().unwrap()
     };
     let job = run(&[]);
-    // What ends behind the last whole interval is one more.
+    // The I/Os after the last whole interval form one more.
     let blocks = job["kinds"][0]["blocks"].as_u64().unwrap();
     assert!(job["interval_s"] == 0.05 && (40..=41).contains(&blocks), "{} {blocks}", job["interval_s"]);
     assert_eq!(job["kinds"][0]["clustering_judged"], true);
@@ -144,7 +145,7 @@ fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
     assert!(width(&job) > 1.3 * width(&coarse), "{} {}", width(&job), width(&coarse));
     let said = forebay(&[&["bench", "--target", target, "--interval", "1s"][..], &arguments].concat());
     assert!(String::from_utf8_lossy(&said.stdout).contains("too few to see stalls cluster"), "{said:?}");
-    // Mean and rate have intervals, which hold them.
+    // The intervals of mean and rate contain the values.
     for (value, interval) in [
         (&job["iops"], &job["iops_interval"]),
         (&job["kinds"][0]["latency_ns"]["total"]["mean"], &job["kinds"][0]["mean_interval_ns"]),
@@ -177,7 +178,7 @@ fn models_are_as_fast_as_published() {
     let iops = deep["iops"].as_f64().unwrap();
     assert!((iops / 584_800.0 - 1.0).abs() < 0.05, "{iops}");
     assert_eq!(deep["littles_law"]["verdict"], "holds");
-    // A flash read takes some 80 us: also where nobody wrote to the drive.
+    // A flash read takes some 80 us, also from a drive that was never written.
     let flash = bench("model:p4610?size=4GiB", &["--set", "rw=randread"]);
     let mean_ns = flash["kinds"][0]["latency_ns"]["total"]["mean"].as_f64().unwrap();
     assert!((60_000.0..110_000.0).contains(&mean_ns), "{mean_ns}");
@@ -196,7 +197,8 @@ fn an_emulated_drive_keeps_what_is_written() {
 
 #[test]
 fn an_emulated_drive_works_at_the_depth_asked() {
-    // Not by rates: with others on the machine these are the processor's. A thread that submits one after the other never has
+    // Not judged by rates, which depend on the processor's other load. A thread that submits synchronously never has eight in flight at an
+    // issue, and of eight that the drive serves in turn none ends in the time of one.
     // eight in flight at an issue, and of eight that the drive takes in turn none ends in the time of one.
     let bench_at = |depth: &str| {
         let job = bench("emulated:p4510?size=256MiB&fill=100", &["--set", "rw=randread", "--set", depth]);
@@ -208,7 +210,7 @@ fn an_emulated_drive_works_at_the_depth_asked() {
     assert!(job["target"]["access"].as_str().unwrap().contains("queued"), "{job}");
 }
 
-/// A configuration of a pool over two tiers, in a directory of its own.
+/// A configuration of a pool over two tiers, in its own directory.
 fn pool(fast: &str, capacity: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("pool.toml");
@@ -229,7 +231,7 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     let (_directory, file) = pool(FAST, CAPACITY);
     let target = format!("pool:{}", file.display());
     let mut arguments = vec!["bench", "--target", &target, "--set", "size=4KiB", "--set", "rw=randrw"];
-    // More than the fast tier holds: what is read was staged, moved and collected.
+    // More than the fast tier holds: the data read was staged, destaged and collected.
     arguments.extend(["--set", "read_percent=40", "--set", "depth=16", "--set", "ios=400000", "--set", "verify=true"]);
     arguments.extend(["--warmup", "0s", "--seed", "7", "--output", "json"]);
     let found = json(&arguments);
@@ -241,7 +243,7 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     assert_eq!((&models["drives"][0]["role"], &models["drives"][1]["role"]), (&"fast".into(), &"capacity".into()));
     let host = models["pool"]["host_written_bytes"].as_u64().unwrap();
     assert!(host > 900 << 20 && written(0) > host && written(1) > 100 << 20, "{models}");
-    // The same over time: what is not in an interval that is over is in the last piece of one.
+    // The same over time: the rest after the last whole interval is in a last, shorter one.
     let intervals = models["pool"]["intervals"].as_array().unwrap();
     let sum: u64 = intervals.iter().map(|interval| interval["host_written_bytes"].as_u64().unwrap()).sum();
     let ends: Vec<f64> = intervals.iter().map(|interval| interval["end_s"].as_f64().unwrap()).collect();
@@ -251,7 +253,7 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     let of_tier = |at: usize, share: &str| models["drives"][at]["pbw_pb"].as_f64().unwrap() / pool(share);
     let least = of_tier(0, "fast_bytes_per_host_byte").min(of_tier(1, "capacity_bytes_per_host_byte"));
     assert!((pool("epbw_pb") / least - 1.0).abs() < 1e-9, "{models}");
-    // What lies on the fast tier at the end: data of hosts, the map beside it, in what journal and roots leave.
+    // Final contents of the fast tier: host data and the map, in the space left by journal and roots.
     let tier = |key: &str| models["pool"]["fast_tier"][key].as_u64().unwrap();
     let (total, used, live) = (tier("total_bytes"), tier("used_bytes"), tier("live_bytes"));
     assert!(live > 0 && live < used && used <= total && total < 256 << 20, "{models}");
@@ -272,7 +274,7 @@ fn a_pool_over_models_gives_the_same_nanoseconds_each_time() {
     assert_eq!(once(), once());
 }
 
-/// Bytes that a stream of RocksDB with so much evidence writes to the named class.
+/// Bytes that a RocksDB stream with this evidence writes to the named class.
 fn class_written_bytes(target: &str, evidence: &str, class: &str) -> u64 {
     let mut arguments = vec!["bench", "rocksdb:?scale=0.001&seed=3", "--target", target, "--set", "depth=8"];
     arguments.extend(["--set", evidence, "--set", "ios=20000", "--output", "json"]);
@@ -340,7 +342,7 @@ fn a_staged_write_takes_the_fast_tiers_time() {
     };
     let target = format!("pool:{}", file.display());
     let (pool, fast) = (mean_us(&target, "rw=randwrite"), mean_us(FAST, "rw=randwrite"));
-    // Its record is a part of a block, which takes such a drive about twice as long as a whole one.
+    // Its record is a partial block, which takes such a drive about twice as long as a whole block.
     assert!(pool > fast && pool < 2.6 * fast, "{pool} us, {fast} us");
 }
 
@@ -380,9 +382,9 @@ fn pools_over_models_live_inside_measurements_only() {
         assert_eq!(output.status.code(), Some(2), "{fast} {capacity}: {text}");
         assert!(text.contains(said), "{fast} {capacity}: {text}");
     }
-    // One tier's host is the pool's.
+    // The host that one tier names is the pool's.
     let (_directory, file) = pool("model:p4800x?size=256MiB&host=none", CAPACITY);
-    // Holes on a host that costs nothing: time goes on all the same.
+    // Holes on a host without costs: virtual time still advances.
     let job = bench(&format!("pool:{}", file.display()), &["--set", "rw=randread", "--warmup", "0s"]);
     assert!(job["target"]["access"].as_str().unwrap().contains("host none"), "{job}");
 }
@@ -442,7 +444,7 @@ fn published_curves_and_orders_are_shown_with_their_data() {
     let text = String::from_utf8_lossy(&endurance.stdout).into_owned();
     assert_eq!(endurance.status.code(), Some(0), "{text}");
     assert!(text.contains("times the 960 EVO") && text.contains("15.73"), "{text}");
-    // What the model misses is a finding only where asked for.
+    // A miss of the model is a finding only where requested.
     let misses = strict("mixed");
     assert_eq!(misses.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&misses.stdout).contains("NO"));
@@ -450,7 +452,7 @@ fn published_curves_and_orders_are_shown_with_their_data() {
 
 #[test]
 fn policies_of_the_read_cache_are_held_against_each_other() {
-    // The shared traces are not the repository's: streams in which each of LRU and ARC is the better one somewhere.
+    // The shared traces are not in the repository: streams where LRU is better, and streams where ARC is.
     let mut arguments = vec!["conformance", "cache", "--only", "--output", "json"];
     let streams = [
         "zipf:?alpha=1&reads=1&size=32MiB",
@@ -478,7 +480,7 @@ fn policies_of_the_read_cache_are_held_against_each_other() {
     assert_eq!((sets.len(), &sets[0]["set"], &sets[0]["rows"]), (1, &"generated".into(), &12.into()));
     let holds: Vec<&Value> = sets[0]["verdicts"].as_array().unwrap().iter().map(|verdict| &verdict["holds"]).collect();
     assert_eq!(holds, ["yes", "yes"], "{}", sets[0]);
-    // LRU without writes is what the distances of reads say.
+    // LRU without writes follows from the distances of the reads.
     let analysed = json(&["analyze", streams[0], "--output", "json"]);
     let curve = analysed["report"]["curve"].as_array().unwrap();
     for size in [1, 10] {
@@ -502,7 +504,7 @@ fn policies_of_the_read_cache_are_held_against_each_other() {
     assert!(String::from_utf8_lossy(&none.stderr).contains("no reads"));
 }
 
-/// It printed NaN for a mean of no rows, and was content.
+/// It printed NaN as the mean of no rows, without an error.
 #[test]
 fn regression_a_table_of_nothing_is_no_table() {
     let found =
@@ -522,7 +524,7 @@ fn lives_are_counted_and_a_seed_replays() {
     assert_eq!(forebay(&["simulate", "--threads", "0"]).status.code(), Some(2));
 }
 
-/// What nobody tried was kept, and numbers went on from the last to the first: that never ended.
+/// An untested promise counted as kept, and numbering wrapped from the last to the first, so that the run never ended.
 #[test]
 fn regression_no_lives_are_no_promise_kept_and_numbers_end() {
     let last = u64::MAX.to_string();

@@ -1,4 +1,4 @@
-//! What somebody from outside found who trusted nothing, each under the name of what it did.
+//! Findings of a sceptical external user, each test named after the expected behaviour.
 
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
@@ -16,13 +16,13 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&forebay(&all).stdout).unwrap()
 }
 
-/// The first number of MiB that an error names behind `memory.limit`.
+/// The number of MiB that an error gives after `memory.limit`.
 fn limit_mib(error: &str) -> u64 {
     let behind = error.split_once("memory.limit to ").unwrap_or_else(|| panic!("{error}")).1;
     behind.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The limit that an error named was refused with the same words.
+/// The limit that an error recommended was refused with the same error.
 #[test]
 fn regression_the_memory_limit_that_an_error_names_is_enough() {
     let scene = Scene::new().created();
@@ -44,7 +44,7 @@ fn regression_the_memory_limit_that_an_error_names_is_enough() {
     assert_eq!(limit_mib(&err(&refusal)), named_mib);
 }
 
-/// A reader of the log that goes away took the server with it at the next line.
+/// When the reader of its log went away, the server ended at the next log line.
 #[test]
 fn a_log_that_nobody_reads_does_not_end_the_server() {
     let scene = Scene::new().created();
@@ -68,7 +68,7 @@ fn a_log_that_nobody_reads_does_not_end_the_server() {
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 
-/// Where nobody can hear what is said beside the results, the results and the exit code stand.
+/// Where stderr has no reader, results and exit code are unchanged.
 #[test]
 fn an_error_that_cannot_be_said_has_its_exit_code() {
     let scene = Scene::new();
@@ -82,7 +82,7 @@ fn an_error_that_cannot_be_said_has_its_exit_code() {
     assert_eq!(run(&["create", scene.config()]), Some(2));
 }
 
-/// Results that nobody could have got had exit code 0: where standard output was closed, and help and schemas where it was full.
+/// Lost results had exit code 0: with standard output closed, and help and schemas also with it full.
 #[test]
 fn regression_results_that_cannot_be_written_have_an_exit_code() {
     let program = env!("CARGO_BIN_EXE_forebay");
@@ -92,7 +92,7 @@ fn regression_results_that_cannot_be_written_have_an_exit_code() {
             let output = Command::new("sh").args(["-c", &line]).output().unwrap();
             refused(&output, 2, &["cannot write to standard output", why]);
         }
-        // Who has read enough, and has gone, is no error.
+        // A reader that has read enough and closes the pipe causes no error.
         let line = format!("{{ {program} {arguments}; echo $? >&2; }} | true");
         let output = Command::new("sh").args(["-c", &line]).output().unwrap();
         assert_eq!(err(&output), "0\n", "{arguments}");
@@ -101,7 +101,7 @@ fn regression_results_that_cannot_be_written_have_an_exit_code() {
     }
 }
 
-/// A machine's disk could be written over another export's socket.
+/// A virtual machine's disk could be written through another export's socket.
 #[test]
 fn an_export_without_nbd_is_not_seen_by_clients_of_nbd() {
     let scene = Scene::new();
@@ -120,7 +120,7 @@ fn an_export_without_nbd_is_not_seen_by_clients_of_nbd() {
     };
     connect("db").unwrap();
     assert!(connect("vm").is_err());
-    // Where each is found is said of itself.
+    // The status shows the address of each export.
     let status = json(&["status", scene.config()]);
     let uri = |at: usize| status["exports"][at]["uri"].as_str().unwrap().to_owned();
     assert!(uri(0).starts_with("nbd+unix:///db?") && uri(1).starts_with("vhost+unix:///vm?"), "{status}");
@@ -143,7 +143,7 @@ fn an_island_of_data_in_a_large_file_is_not_written_over() {
     refused(&forebay(&["create", scene.config()]), 2, &["not zero at byte 3000000123"]);
 }
 
-/// Results were written over whatever had the name.
+/// Results were written over any existing file of the name.
 #[test]
 fn results_for_fio_are_written_over_nothing() {
     let scene = Scene::new();
@@ -158,7 +158,7 @@ fn results_for_fio_are_written_over_nothing() {
     refused(&bench("--fio-logs", &logs), 2, &["x_iops.1.log exists, and is never overwritten"]);
 }
 
-/// A member that had grown counted as damaged for ever.
+/// A member that was enlarged counted as damaged for ever.
 #[test]
 fn a_member_that_has_grown_is_whole() {
     let scene = Scene::new().created();
@@ -175,7 +175,7 @@ fn a_member_that_has_grown_is_whole() {
     }
 }
 
-/// A scrub whose start had been answered was forgotten by a server that was killed.
+/// A scrub whose start was acknowledged was forgotten when the server was killed.
 #[test]
 fn a_scrub_that_has_begun_goes_on_after_a_crash() {
     let scene = Scene::with("\n[scrub]\nrate = \"64KiB\"\n").created();
@@ -191,7 +191,7 @@ fn a_scrub_that_has_begun_goes_on_after_a_crash() {
     assert_eq!(server.stop(), 0);
 }
 
-/// A health check that shuts its side after asking got nothing.
+/// A health check that closed its sending side after the request got no answer.
 #[test]
 fn who_asks_for_health_and_says_no_more_is_answered() {
     let scene = Scene::with("\n[metrics]\nlisten = \"127.0.0.1:0\"\n").created();
@@ -207,7 +207,7 @@ fn who_asks_for_health_and_says_no_more_is_answered() {
     assert_eq!(server.stop(), 0);
 }
 
-/// What no server could use was good.
+/// Socket paths that no server could use passed the check.
 #[test]
 fn sockets_that_cannot_be_are_found_by_config_check() {
     let check = |from: &str, to: &str, parts: &[&str]| {
@@ -224,7 +224,7 @@ fn sockets_that_cannot_be_are_found_by_config_check() {
     refused(&forebay(&["config", "check", scene.config()]), 1, &["is server.control and a socket of an [[export]]"]);
 }
 
-/// The ending of a name that means nothing made a Parquet file.
+/// An unknown file extension produced a Parquet file.
 #[test]
 fn convert_asks_what_to_write_where_the_name_does_not_say() {
     let scene = Scene::new();
@@ -236,8 +236,7 @@ fn convert_asks_what_to_write_where_the_name_does_not_say() {
     assert!(!scene.path("out.foo").exists());
 }
 
-/// A file called `-` was made, a limit of nothing said that the trace holds nothing, and a parameter of `pool:` was taken
-/// for a part of the file's name.
+/// A file called `-` was created, a limit of 0 reported an empty trace, and a parameter of `pool:` was taken as part of the file name.
 #[test]
 fn regression_what_is_meant_otherwise_is_refused_in_plain_words() {
     let scene = Scene::new();
@@ -251,7 +250,7 @@ fn regression_what_is_meant_otherwise_is_refused_in_plain_words() {
     assert!(!std::path::Path::new("-").exists() && !out.exists());
 }
 
-/// What is not there was named twice and without a next step, a part of a model instead of its size, and a text where a number was given.
+/// A missing file was named twice without advice, a part of a model was named instead of its size, and a number was reported as text.
 #[test]
 fn regression_what_is_not_there_or_too_small_or_too_large_is_answered_with_what_to_do() {
     let scene = Scene::new();
@@ -281,7 +280,7 @@ fn regression_what_is_not_there_or_too_small_or_too_large_is_answered_with_what_
     refused(&large, 2, &["--set ios: 18446744073709551615 is too large"]);
 }
 
-/// Each document went over many lines, so that no reader of lines could take them.
+/// Each document spanned many lines, so that line readers could not parse it.
 #[test]
 fn regression_top_writes_a_document_a_line() {
     let scene = Scene::new().created();
@@ -292,7 +291,7 @@ fn regression_top_writes_a_document_a_line() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Of two capacity devices of which one was missing both were named.
+/// Where one of two capacity devices was missing, both were named.
 #[test]
 fn of_several_devices_only_the_missing_one_is_named() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! A capacity tier with parity: members that are lost, killed, rot and are replaced, and what a user sees of it.
+//! A capacity tier with parity: members that are lost, killed, rot and are replaced, and what a user sees.
 
 use crate::support::client::*;
 use crate::support::members::*;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-/// A pool with three capacity devices, of which one may be lost, and whose data all goes there.
+/// A pool with three capacity devices, one of which may be lost; all its data goes there.
 pub fn with_parity() -> Scene {
     let scene = Scene::with("\n[[class]]\nname = \"all\"\nplace = \"capacity\"\npriority = 1\nmatch = [\"disk:db\"]\n");
     scene.edit("name = \"test\"\n", "name = \"test\"\nredundancy = \"2+1\"\n");
@@ -30,7 +30,7 @@ fn a_lost_device_is_made_up_for_replaced_and_rebuilt_and_then_another_may_be_los
     let text = good(&forebay(&["status", scene.config()]));
     assert!(text.contains("parity 2+1: 2 of 3 members hold everything") && text.contains("is OUT"), "{text}");
     write(&server, 4 * MIB, 2);
-    // A new one becomes a member while the pool is served.
+    // A new device becomes a member while the pool is served.
     blank(&scene.path("second.img"), 256);
     server.reload();
     until_rebuilt(&scene, "parity");
@@ -43,7 +43,7 @@ fn a_lost_device_is_made_up_for_replaced_and_rebuilt_and_then_another_may_be_los
     }
     assert_eq!(server.stop(), 0);
     good(&forebay(&["verify", scene.config()]));
-    // A blank device in its place is rebuilt at the next start, too.
+    // A blank device in its place is rebuilt at the next start too.
     blank(&scene.path("capacity.img"), 256);
     let server = scene.serve();
     until_rebuilt(&scene, "parity");
@@ -67,7 +67,7 @@ fn more_lost_devices_than_there_is_parity_for_are_named_and_nothing_is_changed()
     let server = scene.serve();
     write(&server, 0, 2);
     assert_eq!(server.stop(), 0);
-    // The one that was away is older, and never taken for what it was.
+    // The returning member is stale and is never taken as current.
     std::fs::rename(&third, &other).unwrap();
     std::fs::rename(&aside, &second).unwrap();
     refused(&forebay(&["serve", scene.config()]), 2, &["1 of 3 members", "older"]);
@@ -89,7 +89,7 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     write(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
     let file = OpenOptions::new().write(true).open(scene.path("second.img")).unwrap();
-    // All behind the log.
+    // Everything after the log.
     file.write_all_at(&vec![0xa5; 60 << 20], 4 << 20).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
@@ -99,7 +99,7 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
     assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
     assert!(status["parity"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["parity"]);
-    // That nothing was damaged was all that a scrub said.
+    // A scrub reported only that nothing was damaged.
     let said = good(&forebay(&["scrub", scene.config(), "status"]));
     assert!(said.contains("nothing damaged; since the server's start") && said.contains("and mended"), "{said}");
     holds(&server, 16 * MIB, 2);
@@ -118,7 +118,7 @@ fn redundancies_that_cannot_be_are_refused_with_what_can() {
     }
 }
 
-/// A member of which each read failed was reported nowhere: the tier counted as one device, which never failed.
+/// A member whose reads all failed was not reported: the tier counted as one device, which never failed.
 #[test]
 fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
     let scene = with_parity();
@@ -157,7 +157,7 @@ fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_othe
         let own = text.lines().find(|line| line.ends_with(", which is this one"));
         assert!(own.is_some_and(|line| line.starts_with(&format!("  {number}: "))), "{text}");
     }
-    // What is missing is named by the id that inspecting another tells.
+    // A missing member is named by the id that another member's `inspect` shows.
     std::fs::remove_file(scene.path("second.img")).unwrap();
     let server = scene.serve();
     let status = status(&scene);
@@ -170,7 +170,7 @@ fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_othe
     let text = good(&inspect("third.img"));
     let line = text.lines().find(|line| line.starts_with("  0: ")).unwrap();
     assert!(line.contains(&missing) && line.ends_with("which does not hold everything"), "{text}");
-    // A member that was cut is damaged all the same.
+    // A truncated member is still damaged.
     let file = OpenOptions::new().write(true).open(scene.path("third.img")).unwrap();
     file.set_len(128 * MIB).unwrap();
     let cut = inspect("third.img");
@@ -178,7 +178,7 @@ fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_othe
     assert!(err(&cut).contains("it has 134217728 bytes, but had 268435456"), "{}", err(&cut));
 }
 
-/// A member whose file became shorter was kept, and its reads failed one by one.
+/// A member whose file was truncated was kept, and its reads failed one by one.
 #[test]
 fn regression_a_member_that_becomes_shorter_while_it_is_served_is_left_behind() {
     let scene = with_parity();

@@ -1,14 +1,14 @@
-//! A read cache as a user sees it: what is read again comes from the fast tier, also after a kill.
+//! A read cache as a user sees it: repeated reads come from the fast tier, also after a kill.
 
 use crate::support::client::*;
 use crate::support::*;
 use serde_json::Value;
 
 const MIB_BYTES: u64 = 1 << 20;
-/// Blocks that are read, of 4 KiB.
+/// Number of 4 KiB blocks read.
 const BLOCKS: u64 = DATA_BYTES as u64 / 4096;
 
-/// All goes to the capacity tier, and what is read of it is cached, but not in memory.
+/// All data goes to the capacity tier; reads are cached on the fast tier, but not in memory.
 fn scene() -> Scene {
     Scene::with(
         "[read_cache]\nrate = \"1GiB\"\nmemory = \"0\"\n\n[[class]]\nname = \"cold\"\nplace = \"capacity\"\nread_cache = true\n",
@@ -16,7 +16,7 @@ fn scene() -> Scene {
     .created()
 }
 
-/// Reads each block once, in an order that is no sequence.
+/// Reads each block once in a non-sequential order.
 fn read_blocks(server: &Server, seed: u64) {
     let (mut client, expected) = (connect(server), data(seed));
     for at in (0..BLOCKS).map(|at| at * 197 % BLOCKS) {
@@ -27,7 +27,7 @@ fn read_blocks(server: &Server, seed: u64) {
     }
 }
 
-/// Bytes read from copies and elsewhere since the server began.
+/// Bytes read from copies and from elsewhere since the server's start.
 fn reads(scene: &Scene) -> (u64, u64) {
     let cache: Value = status(scene)["read_cache"].clone();
     (cache["hit_bytes"].as_u64().unwrap(), cache["missed_bytes"].as_u64().unwrap())
@@ -41,7 +41,7 @@ fn what_is_read_again_comes_from_the_fast_tier_also_after_a_kill() {
     read_blocks(&server, 1);
     let all = DATA_BYTES as u64;
     let held = || status(&scene)["read_cache"]["held_bytes"].as_u64().unwrap();
-    // The rate, and what is on its way at once, may have left some out.
+    // The rate limit and the limit of concurrent fills may have left some blocks out.
     until("nearly all that was read has a copy", || {
         read_blocks(&server, 1);
         held() >= all * 98 / 100
@@ -51,14 +51,14 @@ fn what_is_read_again_comes_from_the_fast_tier_also_after_a_kill() {
     assert!(reads(&scene).0 - before >= all * 98 / 100);
     let text = good(&forebay(&["status", scene.config()]));
     assert!(text.contains("read cache holds") && text.contains("kept for it, and"), "{text}");
-    // A list of it is written each second.
+    // The list of copies is written every second.
     std::thread::sleep(std::time::Duration::from_secs(3));
     server.kill();
     let server = scene.serve();
     read_blocks(&server, 1);
     let (hits, misses) = reads(&scene);
     assert!(hits * 20 >= (hits + misses) * 19, "{hits} of {} after the kill", hits + misses);
-    // What is written over is read as it is now.
+    // An overwritten block is read with its new data.
     write(&server, 0, 2);
     holds(&server, 0, 2);
     assert_eq!(server.stop(), 0);
@@ -94,7 +94,7 @@ fn what_was_read_last_comes_from_memory_as_far_as_that_is_to_go() {
     scene.edit("memory = \"0\"", "memory = \"512KiB\"");
     let server = scene.serve();
     write(&server, 0, 1);
-    // An eighth of the blocks over and over, and between them all of them once.
+    // An eighth of the blocks repeatedly, with all other blocks once in between.
     let (mut client, expected) = (connect(&server), data(1));
     for round in 0..4 {
         for at in (0..BLOCKS / 8).map(|at| at * 8 * 37 % BLOCKS) {
@@ -114,7 +114,7 @@ fn what_was_read_last_comes_from_memory_as_far_as_that_is_to_go() {
     assert_eq!(read_bytes, 3 * DATA_BYTES as u64 / 2, "each read counts once: {cache}");
     let ratio = (of("memory_hit_bytes") + of("hit_bytes")) as f64 / read_bytes as f64;
     assert!((cache["hit_ratio"].as_f64().unwrap() - ratio).abs() < 1e-9, "{cache}");
-    // What is written over is read as it is now.
+    // An overwritten block is read with its new data.
     write(&server, 0, 2);
     read_blocks(&server, 2);
     assert_eq!(server.stop(), 0);

@@ -1,4 +1,4 @@
-//! `forebay replay` from the outside: what reaches the target, when, what is refused, how it ends.
+//! `forebay replay` from the outside: I/Os at the target, their times, refusals, and ends of runs.
 
 use crate::support::*;
 use forebay_bench::telemetry::{Reader, Record};
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// 600 requests, 300 us apart: 4 KiB to 12 KiB each at a place of its own, in 32 MiB.
+/// 600 requests at intervals of 300 us, 4 KiB to 12 KiB each, without overlap, within 32 MiB.
 fn requests() -> Vec<[u8; 32]> {
     let kinds = [READ, WRITE, WRITE, READ, FLUSH, UNMAP];
     (0..600u64)
@@ -56,7 +56,7 @@ fn requests() -> Vec<[u8; 32]> {
         .collect()
 }
 
-/// What of them must reach a target, in order.
+/// The I/Os that must reach the target, in order.
 fn wanted() -> Vec<(OpKind, u64, u32)> {
     let kinds = [OpKind::Read, OpKind::Write, OpKind::Write, OpKind::Read, OpKind::Flush, OpKind::Trim];
     (0..600u64)
@@ -76,7 +76,7 @@ fn replayed(trace: &str, target: &str, more: &[&str]) -> Value {
     serde_json::from_str(&good(&replay(trace, target, more))).unwrap()
 }
 
-/// Records of all I/Os, in the order of their submission.
+/// Records of all I/Os in submission order.
 #[track_caller]
 fn recorded(path: &str) -> Vec<Record> {
     let bytes = std::fs::read(path).unwrap();
@@ -124,7 +124,7 @@ fn every_request_reaches_the_target_once_at_its_time() {
     assert_eq!(replay["footprint"]["end_byte"], 599 * 64 * 512 + 4096 * 3);
     let drift = &replay["drift_ns"];
     assert_eq!((&drift["late"]["samples"], &drift["inter_arrival"]["samples"]), (&600.into(), &599.into()));
-    // The telemetry knows the same of every I/O.
+    // The telemetry agrees for every I/O.
     let latest = found.iter().map(|record| record.submitted_ns - record.intended_ns).max().unwrap();
     assert!(drift["late"]["max"].as_u64().unwrap() <= latest, "{drift} {latest}");
     assert_eq!(replay["faults"]["count"], 0);
@@ -161,7 +161,7 @@ fn a_modelled_drive_and_a_pool_live_in_the_traces_time() {
     std::fs::write(&pool, text).unwrap();
     let once = |target: &str| replayed(&trace, target, &["--scale", "2"]);
     let (first, again) = (once("model:p4610"), once("model:p4610"));
-    // Virtual time: the same to the nanosecond.
+    // Virtual time: equal to the nanosecond.
     assert_eq!((&first["jobs"], &first["replay"]), (&again["jobs"], &again["replay"]));
     for result in [first, once(&format!("pool:{pool}"))] {
         let job = &result["jobs"][0];
@@ -185,7 +185,7 @@ fn windows_limits_and_what_does_not_fit() {
     found.sort_by_key(|record| record.intended_ns);
     assert_eq!(essence(&found), wanted()[100..150]);
     assert_eq!(result["replay"]["skipped"]["before_window"], 100);
-    // Those from number 384 on, a sixth of them flushes, lie beyond 12 MiB.
+    // Requests from number 384 on, a sixth of them flushes, are beyond 12 MiB.
     let small = "null:?size=12MiB";
     let parts = ["180 of the 600 requests do not fit", "(12 MiB)", "--wrap"];
     refused(&replay(&trace, small, &[]), 2, &parts);
@@ -196,7 +196,7 @@ fn windows_limits_and_what_does_not_fit() {
     assert_eq!(bytes, wanted().iter().map(|&(.., len)| u64::from(len)).sum::<u64>());
     assert!(recorded(&records).iter().all(|record| record.offset_bytes + u64::from(record.len_bytes) <= 12 << 20));
     assert_eq!(result["replay"]["wrapped"], 180);
-    // Longer than a buffer, and between blocks.
+    // Longer than a buffer, and not aligned to blocks.
     let trace = place.trace(&[record(0, READ, 0, 3 << 20), record(10, WRITE, 8, 700)]);
     let result = replayed(&trace, null, &["--as-fast-as-possible"]);
     let replay = &result["replay"];
@@ -234,14 +234,14 @@ fn what_cannot_be_done_is_said_before_anything_runs() {
     refused(&replay("/nonexistent/t", null, &[]), 2, &["/nonexistent/t"]);
     refused(&replay(place.directory.path().to_str().unwrap(), null, &[]), 2, &["is no file", "read twice"]);
     refused(&replay(&trace, null, &["--scale", "0"]), 2, &["--scale 0"]);
-    // They ran for ever: 2^64 ns, whatever the trace's length.
+    // They never ended: 2^64 ns, whatever the trace's length.
     for scale in ["1e-300", "1e-12", "1e7"] {
         refused(&replay(&trace, null, &["--scale", scale]), 2, &["--scale", "from a millionth to a million"]);
     }
     let slow = place.path("slow.csv");
     std::fs::write(&slow, "time_s,op,offset,size\n0,R,0,4096\n3600,R,0,4096\n").unwrap();
     refused(&replay(&slow, null, &["--scale", "1e-6"]), 2, &["would take 41667 days", "at most a year of 366"]);
-    // A window begins where it is asked to, and what it holds may come late in it.
+    // A window begins at its given time, even where its first request comes late.
     std::fs::write(&slow, "time_s,op,offset,size\n0,R,0,4096\n3600,R,0,4096\n3600.001,R,0,4096\n").unwrap();
     refused(&replay(&slow, null, &["--from", "1s", "--scale", "1e-6"]), 2, &["at most a year of 366"]);
     refused(&replay(&trace, null, &["--scale", "2", "--as-fast-as-possible"]), 2, &["cannot be used with"]);
@@ -276,7 +276,7 @@ fn what_is_recognised_is_not_written_over_unless_it_may_be() {
     let result = replayed(&trace, &target, &more);
     assert_eq!((&result["jobs"][0]["ios"], &result["jobs"][0]["failures"]["count"]), (&600.into(), &0.into()));
     let written = std::fs::read(&target).unwrap();
-    // Request 1 is a write of 8 KiB at sector 64, half of it zeros.
+    // Request 1 is a write of 8 KiB at sector 64; half of it was written as zeros later.
     let block = &written[64 * 512..64 * 512 + 4096];
     assert!(block[..2000].iter().any(|&byte| byte != 0) && block[2048..].iter().all(|&byte| byte == 0));
 }
@@ -298,12 +298,13 @@ fn an_interrupt_ends_it_with_what_is_known() {
     let result: Value = serde_json::from_str(&good(&output)).unwrap();
     let job = &result["jobs"][0];
     assert_eq!((&job["partial"], &job["ios"]), (&"interrupted".into(), &2.into()));
-    // It ended with the last request, so that a pause of the trace was a rate of thousands and threads busy for a multiple of the time.
+    // The replay ended with its last request: a pause of the trace then gave rates of thousands and threads busy for several times the
+    // duration.
     assert!(job["duration_s"].as_f64().unwrap() > 1.0, "{}", job["duration_s"]);
     assert_eq!(result["replay"]["requests"], 3);
 }
 
-/// Where the reader of the result was gone, the records were not converted.
+/// Without a reader of the result, the records were not converted.
 #[test]
 fn regression_records_are_converted_also_where_nobody_reads_the_result() {
     let place = Place::new();

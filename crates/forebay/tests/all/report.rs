@@ -1,4 +1,4 @@
-//! `forebay report`: results of real runs in virtual time, and what a browser makes of their page.
+//! `forebay report`: results of real runs in virtual time, and their page in a browser.
 
 use crate::support::*;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Runs a command whose result becomes a file; exit 1 is a finding, and a result.
+/// Runs a command and stores its result in a file; exit 1 is a finding with a result.
 fn result(folder: &TempDir, name: &str, arguments: &[&str]) -> PathBuf {
     let output = forebay(&[arguments, &["--output", "json"]].concat());
     assert!([0, 1].contains(&code(&output)), "{arguments:?}: {}", err(&output));
@@ -17,7 +17,7 @@ fn result(folder: &TempDir, name: &str, arguments: &[&str]) -> PathBuf {
 }
 
 fn sweep(folder: &TempDir) -> PathBuf {
-    // Without a host: one thread of a host is the limit before this drive is.
+    // Without a host: a host's single thread would be the limit before this drive.
     let target = "model:p4800x?size=1GiB&host=none";
     result(
         folder,
@@ -41,7 +41,7 @@ fn page(folder: &TempDir, results: &[&Path]) -> PathBuf {
     to
 }
 
-/// What a browser finds on the page. One that is missing is a failure: it is the proof that the page works.
+/// Contents of the page in a browser. A missing browser is a failure, because it proves that the page works.
 fn seen(page: &Path) -> Value {
     let look = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/report/look");
     let output = Command::new(look).arg(page).stdin(Stdio::null()).output().unwrap();
@@ -57,7 +57,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
     value[key].as_array().unwrap_or_else(|| panic!("{key} of {value:.300}"))
 }
 
-/// What holds of every page, whatever is on it.
+/// Properties that every page must have.
 #[track_caller]
 fn is_sound(seen: &Value) {
     assert!(list(seen, "messages").is_empty(), "{}", seen["messages"]);
@@ -294,13 +294,13 @@ fn records_of_single_ios_are_shown_as_they_are() {
     let slowest = job["kinds"][0]["latency_ns"]["total"]["max"].as_u64().unwrap().to_string();
     let is_slowest = |dot: &&Value| dot["picture"] == "Around the slowest I/O" && dot["y"] == slowest.as_str();
     assert_eq!(list(&seen, "dots").iter().filter(is_slowest).count(), 1);
-    // A file that ends early is said to.
+    // A truncated file is reported.
     let bytes = std::fs::read(&records).unwrap();
     let torn = folder.path().join("torn.fbt");
     std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
     let page = std::fs::read_to_string(self::page(&folder, &[&torn])).unwrap();
     assert!(page.contains("The file is not whole"));
-    // They had no command of their own.
+    // They lacked their own command.
     let made =
         format!("<code>forebay bench --target &#39;model:p4510?size=1GiB&amp;fill=100&#39; {}", settings.join(" "));
     assert!(page.contains(&made), "{made}");
@@ -329,12 +329,12 @@ fn nothing_but_a_page_of_ours_is_written_over() {
     refused(&forebay(&["report", "/nonexistent.json", "-o", link.to_str().unwrap()]), 2, &["link.html exists"]);
     refused(&forebay(&["report", "/nonexistent.json"]), 2, &["/nonexistent.json"]);
     refused(&forebay(&["report", doctor, "--output", "json"]), 2, &["-o"]);
-    // A page on standard output is the page.
+    // A page on standard output is the same page.
     assert_eq!(forebay(&["report", doctor]).stdout, std::fs::read(&page).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left behind");
 }
 
-/// Those that `bench/pictures` makes in virtual time.
+/// The pictures that `bench/pictures` makes in virtual time.
 #[test]
 fn the_picture_of_a_sweep_in_the_documents_is_what_its_command_gives() {
     let folder = TempDir::new().unwrap();
@@ -348,11 +348,11 @@ fn the_picture_of_a_sweep_in_the_documents_is_what_its_command_gives() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/qd-sweep.svg");
     assert!(std::fs::read_to_string(committed).unwrap() == made, "make the pictures anew: bench/pictures");
     assert!(made.contains("saturation depth") && made.contains("forebay bench qd-sweep --target"));
-    // One of ours may be made anew.
+    // A picture of this program may be overwritten.
     good(&picture("Throughput and latency"));
 }
 
-/// A page that was open to its group alone became open to all when it was made anew, and one that was not to be written to was replaced.
+/// A page readable only by its group became readable by all when it was rewritten, and a read-only page was replaced.
 #[test]
 fn regression_a_page_that_is_made_anew_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A server and its clients: ready line, data that stays, control requests, two servers at once, the demo.
+//! A server and its clients: ready line, persistence, control requests, two servers at once, the demo.
 
 use crate::support::client::connect_to;
 use crate::support::*;
@@ -46,7 +46,7 @@ fn what_was_written_is_there_after_a_stop_and_after_a_kill() {
     assert!(!scene.path("s").exists() && !scene.path("s.control").exists(), "sockets are left behind");
 
     let server = scene.serve();
-    // The only export is also the one without a name.
+    // The only export is also the default export.
     let mut client = connect_to(&server.uri.replace("/db?", "/?"));
     assert!(read(&mut client, 512, 1 << 20) == bytes);
     write(&mut client, 8 * MIB, &bytes);
@@ -254,7 +254,7 @@ fn disks_come_grow_and_go_for_good() {
     refused(&control(&["resize", "logs", "16MiB"]), 2, &["beyond"]);
     refused(&control(&["remove", "logs"]), 2, &["--destroy-data"]);
     refused(&control(&["remove", "lgos", "--destroy-data", "lgos"]), 2, &["lgos"]);
-    // Durable when it is answered: a kill right afterwards loses nothing of it.
+    // Durable once acknowledged: a kill right afterwards loses nothing.
     server.kill();
     let server = scene.serve();
     let sizes = json(&["disk", scene.config(), "list"]);
@@ -278,7 +278,7 @@ fn a_disk_is_removed_under_load_of_another() {
     let ended = std::thread::scope(|scope| {
         let config = scene.config();
         let removal = scope.spawn(move || {
-            // The server notices the end of the connection in its own time.
+            // The server notices the end of the connection with a delay.
             let remove = || forebay(&["disk", config, "remove", "temp", "--destroy-data", "temp"]);
             (0..100).map(|_| remove()).find(|output| !err(output).contains("in use")).unwrap()
         });
@@ -352,7 +352,7 @@ fn nonsense_on_the_control_socket_harms_nobody() {
         silent.push(stream);
     }
     let mut flood = std::os::unix::net::UnixStream::connect(&path).unwrap();
-    // Refused at a mebibyte: the connection ends, whichever side notices first.
+    // Refused after a mebibyte: the connection ends, whichever side notices first.
     let _ = flood.write_all(&vec![b'x'; 4 << 20]);
     assert_eq!(json(&["status", scene.config()])["pool"]["name"], "test");
     assert_eq!(server.stop(), 0);
@@ -372,8 +372,8 @@ fn the_demo_proves_itself_also_without_io_uring() {
         assert_eq!(value["after_power_cut"]["wrong_blocks"], 0);
         let log = value["classes"].as_array().unwrap().iter().find(|class| class["name"] == "log").unwrap().clone();
         assert!(log["host_written_bytes"].as_u64().unwrap() > 0);
-        // While no slot of the fast tier is free, as on a machine busy with other things, what comes goes past it: of some 400
-        // blocks 4 and 7 were seen. Not pinned, all would be there.
+        // While no slot of the fast tier is free, as on a busy machine, writes bypass it: 4 and 7 of some 400 blocks were seen. Without
+        // pinning, all blocks would be there.
         assert!(log["capacity_blocks"].as_u64().unwrap() <= 16, "{log}");
     }
 }
@@ -390,9 +390,9 @@ fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
     server.kill();
     let text = good(&forebay(&["verify", scene.config()]));
     assert!(text.contains("256 data blocks") && text.contains("no findings"), "{text}");
-    // Above the durable watermark a bad block counts as never written; a clean stop puts all of it below.
+    // Above the durable watermark a bad block counts as never written; a clean stop moves the watermark above all data.
     assert_eq!(scene.serve().stop(), 0);
-    // The written data, wherever it lies: its bytes occur nowhere else.
+    // Finds the written data by its bytes, which occur nowhere else.
     let mut image = std::fs::read(scene.path("fast.img")).unwrap();
     let at = image.windows(4096).step_by(512).position(|window| window == &bytes[..4096]).unwrap() * 512;
     let file = std::fs::File::options().write(true).open(scene.path("fast.img")).unwrap();
@@ -401,7 +401,7 @@ fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
     let output = forebay(&["verify", scene.config()]);
     assert_eq!(code(&output), 1, "{}{}", out(&output), err(&output));
     assert!(out(&output).contains("disk db, byte 0"), "{}", out(&output));
-    // The server answers an error for this block, never wrong data, and serves the rest.
+    // The server answers an error for this block, never wrong data, and serves the others.
     let server = scene.serve();
     let mut client = connect_to(&server.uri);
     let cookie = client.submit_read(0, 4096).unwrap();
@@ -448,7 +448,7 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
     assert_eq!(found["last_pass"]["good_bytes"], 256 << 10);
     assert!(found["last_pass"]["ended_unix_seconds"].as_u64().unwrap() > 1_700_000_000);
 
-    // Block 10 of what was written, on the device that has it.
+    // Block 10 of the data, on the device that holds it.
     let block = &bytes[40960..45056];
     let (file, at) = ["fast.img", "capacity.img"]
         .iter()
@@ -466,19 +466,19 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
     let table = forebay(&["scrub", scene.config(), "status"]);
     let text = String::from_utf8(table.stdout).unwrap();
     assert!(text.contains("4 KiB DAMAGED") && text.contains(&(MIB + 40960).to_string()), "{text}");
-    // Written again it is good.
+    // After a rewrite it is good.
     write(&mut client, MIB + 40960, block);
     let (code, found) = scrubbed();
     assert_eq!((code, found["last_pass"]["damaged_bytes"].as_u64()), (Some(0), Some(0)));
     assert_eq!(server.stop(), 0);
-    // When it ended is known to the next server.
+    // The next server knows when the scrub ended.
     let server = scene.serve();
     let after = json(&["scrub", scene.config(), "status"]);
     assert_eq!(after["last_pass"], found["last_pass"]);
     assert_eq!(server.stop(), 0);
 }
 
-/// What a client had discarded behind the new end was called data until the next start.
+/// Data that a client had discarded behind the new end counted as present until the next start.
 #[test]
 fn regression_a_disk_shrinks_behind_what_was_discarded() {
     let scene = Scene::new().created();
@@ -508,7 +508,7 @@ fn regression_a_disk_shrinks_behind_what_was_discarded() {
     good(&forebay(&["verify", scene.config()]));
 }
 
-/// A signal while devices were waited for was taken for the end of the wait: the start went on, and failed.
+/// A signal while devices were waited for only ended the wait: the start continued and failed.
 #[test]
 fn regression_a_stop_while_devices_are_waited_for_is_clean() {
     let scene = Scene::new().created();
@@ -522,7 +522,7 @@ fn regression_a_stop_while_devices_are_waited_for_is_clean() {
     assert_eq!(scene.serve().stop(), 0);
 }
 
-/// A server that could not listen had recovered the pool before it found out.
+/// A server that could not listen had already recovered the pool before it noticed.
 #[test]
 fn regression_a_server_that_cannot_listen_leaves_the_pool_as_it_is() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

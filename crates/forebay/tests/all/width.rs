@@ -1,4 +1,4 @@
-//! What is for people fits 80 columns, and shows more side by side where there are more.
+//! Text output fits 80 columns and uses more columns where the terminal has them.
 
 use crate::support::*;
 use std::process::Command;

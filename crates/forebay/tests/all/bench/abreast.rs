@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two models that differ: XPoint, and flash.
+/// Two different models: XPoint, and flash.
 const TWO: [&str; 4] = ["--target", "model:p4800x?size=256MiB", "--target", "model:p4610?size=256MiB"];
 
 /// `forebay bench --output json` with these arguments.
@@ -10,7 +10,7 @@ fn on_several(arguments: &[&str]) -> Value {
     json(&good(&forebay(&[&["bench", "--output", "json"], arguments].concat())))
 }
 
-/// What of a job depends on the target and the load alone, and not on the processor of this machine.
+/// The part of a job's result that depends only on target and load, not on this machine's processor.
 fn essence(job: &Value) -> Value {
     let mut job = job.clone();
     job["target"]["name"] = Value::Null;
@@ -54,7 +54,7 @@ fn models_share_a_clock_and_each_gives_what_it_gives_alone() {
 fn targets_of_real_time_run_at_the_same_time() {
     let place = Place::new();
     let (target, fio) = (place.target(), place.text("fio.json"));
-    // Five hundred a second on each, whatever the machine does.
+    // 500 I/Os a second on each target, whatever the machine's load.
     let job = ["--set", "rate=500", "--set", "depth=64", "--runtime", "1s", "--warmup", "0s", "--fio-json", &fio];
     let begun = Instant::now();
     let result = on_several(&[&["--target", NULL, "--target", RAM, "--target", &target][..], &job].concat());
@@ -64,7 +64,7 @@ fn targets_of_real_time_run_at_the_same_time() {
     assert_eq!(scheduled(&result["together"][0]), 1500);
     let ios: u64 = jobs_of(&result).iter().map(|job| job["ios"].as_u64().unwrap()).sum();
     assert_eq!(result["together"][0]["ios"], ios);
-    // To fio they are the files of one job.
+    // fio treats them as the files of one job.
     let fio: Value = serde_json::from_str(&std::fs::read_to_string(&fio).unwrap()).unwrap();
     assert_eq!((fio["jobs"].as_array().unwrap().len(), &fio["jobs"][0]["read"]["total_ios"]), (1, &ios.into()));
     let table = good(&forebay(&["bench", "--target", NULL, "--target", RAM, "--runtime", "50ms", "--warmup", "0s"]));
@@ -123,7 +123,7 @@ fn what_cannot_run_on_several_targets_is_refused_beforehand() {
     };
     refuse(&["--target", MODEL, "--target", RAM], &["virtual time", "real time", "emulated:"]);
     refuse(&["--target", &target, "--target", &target], &["it is there twice"]);
-    // Under another name, too: two that verify would destroy each other's data.
+    // Under another name too: two concurrent verifying runs would destroy each other's data.
     let linked = format!("{target}.link");
     std::fs::hard_link(&target, &linked).unwrap();
     refuse(&["--target", &target, "--target", &linked], &["it is there twice"]);

@@ -1,4 +1,4 @@
-//! `forebay check`: promises that hold, that are broken, and that cannot be judged.
+//! `forebay check`: promises that are kept, that are broken, and that cannot be judged.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn broken_promises_fail() {
     let table = forebay(&["check", &sheet, "--target", MODEL]);
     assert_eq!(code(&table), 1);
     assert!(out(&table).contains("FAIL"), "{}", out(&table));
-    // What was asked for alone decides.
+    // Only the selected promise decides.
     good(&check(&sheet, MODEL, &["--only", "promise 1"]));
 }
 
@@ -80,7 +80,7 @@ fn a_run_ends_where_its_promises_are_decided() {
     let decided = place.write("s.toml", &sheet(&[promise]));
     let report = json(&good(&check(&decided, MODEL, &[])));
     let found = &report["promises"][0];
-    // Interval of a second: a quarter of the run has 15 of them, and 16 are needed.
+    // With an interval of a second a quarter of the run has 15 intervals, and 16 are needed.
     assert_eq!((&found["verdict"], found["confidence_percent"].as_f64()), (&"pass".into(), Some(99.75)), "{found}");
     assert!((30.0..30.1).contains(&found["decided_after_s"].as_f64().unwrap()), "{found}");
     assert!((30.0..31.1).contains(&report["runs"][0]["duration_s"].as_f64().unwrap()), "{}", report["runs"][0]);
@@ -129,7 +129,7 @@ fn writes_are_left_out_where_something_would_be_lost() {
     let before = std::fs::read(&fast).unwrap();
     let output = check(sheet, fast.to_str().unwrap(), &[]);
     let report = json(&good(&output));
-    // How wide its interval is depends on what else the machine does; that it was run does not.
+    // The width of its interval depends on the machine's other load; that it ran does not.
     assert!(verdicts(&report)[0] != "not_run" && verdicts(&report)[1] == "not_run", "{report}");
     assert_eq!(report["outcome"], "not_shown");
     assert!(err(&output).contains("Forebay pool"), "{}", err(&output));
@@ -196,7 +196,7 @@ fn regression_with_nothing_to_check_there_is_no_report() {
     refused(&check("800p-118gb", RAM, &[]), 2, &["nothing to check", "promises nothing"]);
     let reading = place.write("r.toml", &sheet(&[(HALF_A_SECOND, "measure = \"iops\"\nat_least = 1")]));
     refused(&check(&reading, NULL, &["--runtime", "0s"]), 2, &["--runtime 0s"]);
-    // No word about writes where there are none, and an error is said once.
+    // Without writes nothing is reported about them, and an error is reported once.
     let output = check(&reading, fast.to_str().unwrap(), &[]);
     good(&output);
     assert!(!err(&output).contains("write"), "{}", err(&output));

@@ -1,9 +1,9 @@
-//! What is refused, and in which words: exit code 2, nothing done, and what to do instead.
+//! Refusals and their messages: exit code 2, nothing done, and advice on what to do instead.
 
 use super::*;
 use std::os::unix::fs::FileExt;
 
-/// An ext4 superblock, as far as it takes to be recognised: blocks, magic, and a feature that ext3 has not (extents).
+/// The parts of an ext4 superblock that identify it: blocks, magic, and a feature that ext3 lacks (extents).
 fn make_ext4(path: &Path) {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let zeros = [0; 1024];
@@ -32,7 +32,7 @@ fn a_file_system_is_refused_by_name_and_left_alone() {
         assert_eq!(out(&output), "", "{load:?}");
         assert!(std::fs::read(place.target()).unwrap() == before, "{load:?} has changed the file");
     }
-    // Reading it is no danger.
+    // Reading is harmless.
     measured(&place.target(), &["--set", "ios=10", "--warmup", "0s"]);
     assert!(std::fs::read(place.target()).unwrap() == before, "reading has changed the file");
     let result = measured(&place.target(), &["--set", "rw=randwrite", "--set", "ios=10"]);
@@ -40,7 +40,7 @@ fn a_file_system_is_refused_by_name_and_left_alone() {
     assert!(std::fs::read(place.target()).unwrap() != before, "nothing was written");
 }
 
-/// They were taken in silence.
+/// The settings were accepted silently.
 #[test]
 fn regression_settings_without_an_effect_on_the_target_are_reported() {
     let reported = |target: &str, set: &str| {
@@ -142,7 +142,7 @@ fn what_is_not_understood_is_refused_with_what_is() {
     refused(&bench(&place.write("tiny.img", &"x".repeat(1000)), &["--set", "ios=1"]), 2, &["512", "4096"]);
 }
 
-/// A part of a message that stands in it twice.
+/// A part of a message that occurs twice in it.
 fn said_twice(text: &str) -> Option<&str> {
     let parts: Vec<&str> = text.trim().split(": ").collect();
     let long = |part: &&&str| part.len() > 12;
@@ -185,7 +185,7 @@ fn a_place_that_cannot_be_written_to_costs_no_result() {
     ] {
         let output = bench(NULL, &["--runtime", "100ms", "--warmup", "0s", option, path]);
         refused(&output, 2, &[path, part]);
-        // Nothing is measured, or the result is not lost with its copy.
+        // Either nothing is measured, or the result survives the failure of its copy.
         let text = out(&output);
         assert!(option == "--fio-logs" || path == nowhere || !text.is_empty(), "{option} {path}: the result is lost");
     }
@@ -212,7 +212,7 @@ fn regression_what_cannot_be_done_is_said_before_anything_runs() {
         (&["--records", "/nonexistent/x"], &["cannot write /nonexistent/x", "directory /nonexistent"]),
         (&["--records", "/nonexistent/r", "--parquet", "/nonexistent/x"], &["/nonexistent/r"]),
         (&["--records", &place.text("new.fbt"), "--parquet", &read_only], &["ro.json", "never overwritten"]),
-        // Without an effect.
+        // Options without an effect.
         (&["--quick"], &["--quick", "experiments"]),
         (&["--capacities", "2"], &["--capacities", "experiments"]),
         (&["--files", "2"], &["--files", "experiments"]),
@@ -226,11 +226,11 @@ fn regression_what_cannot_be_done_is_said_before_anything_runs() {
         let output = bench(&target, &[more, &long].concat());
         refused(&output, 2, parts);
         assert_eq!(out(&output), "", "{more:?}");
-        // Lines that the user has never seen are not named.
+        // Line numbers of the generated text, which the user has never seen, are not shown.
         assert!(!err(&output).contains("--set:1") && !err(&output).contains("--set:2"), "{}", err(&output));
     }
     assert!(started.elapsed() < Duration::from_secs(20), "something ran before it was refused");
-    // With a job in a group of its own before it.
+    // After a job in a group of its own.
     let jobs =
         "[defaults]\nruntime = \"20s\"\n[[job]]\nname = \"r\"\n[[job]]\nname = \"odd\"\nsize = 1000\nafter = \"r\"\n";
     let output = bench(&target, &[&place.write("j.toml", jobs)]);
@@ -261,7 +261,7 @@ fn regression_experiments_say_what_they_decide_themselves() {
     let text = err(&output);
     assert!(text.contains("qd-sweep decides itself, whatever --set says: depth, rw"), "{text}");
     assert!(text.contains("--files has no effect on qd-sweep"), "{text}");
-    // DiskSpd's options reach an experiment without its page cache.
+    // DiskSpd's options reach an experiment without DiskSpd's page-cache default.
     let place = Place::new();
     let output = bench(
         &place.target(),
@@ -278,7 +278,7 @@ fn regression_two_readers_share_a_file_and_a_writer_is_named() {
     let reader = Running::start(&["bench", "--target", &target, "--warmup", "0s", "--runtime", "60s"]);
     std::thread::sleep(Duration::from_millis(700));
     measured(&target, &["--set", "ios=10", "--warmup", "0s"]);
-    // A writer needs it alone, and learns who has it.
+    // A writer needs the target alone, and the error shows who holds it.
     let output = bench(&target, &["--destroy-data", "--set", "rw=randwrite", "--set", "ios=10", "--warmup", "0s"]);
     refused(&output, 2, &["is in use", &format!("process {}", reader.0.id())]);
     reader.signal(rustix::process::Signal::INT);

@@ -1,4 +1,4 @@
-//! Runs that end otherwise than planned: by the user, by a target that fails, by content that is not what was written.
+//! Runs with an unplanned end: by the user, by a failing target, by content that differs from what was written.
 
 use super::*;
 use rustix::process::Signal;
@@ -49,7 +49,7 @@ fn ctrl_c_while_warming_up_has_nothing_to_tell() {
     assert_eq!(percentile(latency_or_none(job), 50.0)["status"], "withheld");
 }
 
-/// The latency of reads, also where there were none.
+/// The latency of reads, even where there were none.
 fn latency_or_none(job: &Value) -> &Value {
     assert_eq!(job["kinds"][0]["kind"], "read", "{job}");
     latency(job)
@@ -104,7 +104,7 @@ fn a_file_that_shrinks_gives_failures_with_their_place() {
     }
     assert!(job["ios"].as_u64().unwrap() > 0, "what succeeded is reported");
     assert!(err(&output).contains("failed"), "{}", err(&output));
-    // And in the words of the table.
+    // The table reports it too.
     std::fs::write(&target, vec![1; 64 << 10]).unwrap();
     let run = Running::start(&[&["bench", "--target", &target][..], &more].concat());
     std::thread::sleep(Duration::from_millis(800));
@@ -132,7 +132,7 @@ fn a_flipped_byte_is_found_and_its_place_named() {
         file.read_exact_at(&mut last, 4 * MIB - 4096).unwrap();
         last.iter().any(|&byte| byte != 0)
     });
-    // Those that were in flight with the last one.
+    // I/Os in flight when the last one failed.
     std::thread::sleep(Duration::from_millis(300));
     let at = MIB + 1000;
     let mut byte = [0];
@@ -155,7 +155,7 @@ fn a_flipped_byte_is_found_and_its_place_named() {
 
 #[test]
 fn what_was_there_before_is_not_taken_for_this_runs() {
-    // Two runs over the same file: the second must not accept what the first has left.
+    // Two runs over the same file: the second must not accept data of the first.
     let place = Place::new();
     let target = place.target();
     let jobs = place.write("j.toml", &FILL_THEN_CHECK.replace("start_delay = \"2s\"\n", ""));
@@ -165,10 +165,10 @@ fn what_was_there_before_is_not_taken_for_this_runs() {
         .write("r.toml", "[[job]]\nrw = \"read\"\nsize = \"64KiB\"\npasses = 1.0\nverify = true\nwarmup = \"0s\"\n");
     let result = measured(&target, &[&reading]);
     let units = &jobs_of(&result)[0]["verified_units"];
-    // Sound in itself, each in its place, and from whichever run.
+    // All blocks are valid and in their places, from whichever run.
     let all = 16 * MIB / 4096;
     assert_eq!((&units["whole"], &units["partly"], &units["unjudged"]), (&0.into(), &all.into(), &0.into()));
-    // A byte that has changed since is found by another process, too; what has no header of ours is not judged.
+    // A byte changed since is detected by another process too; blocks without our header are not judged.
     let file = std::fs::File::options().read(true).write(true).open(&target).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, 5 * MIB + 2000).unwrap();
@@ -191,7 +191,7 @@ fn regression_to_verify_nothing_is_a_finding() {
     assert_eq!(code(&output), 1, "{}", err(&output));
     assert!(err(&output).contains("nothing was verified"), "{}", err(&output));
     assert!(out(&output).contains("NOTHING WAS VERIFIED"), "{}", out(&output));
-    // fio's way of asking for the same.
+    // fio's options for the same.
     let fio = "[v]\nrw=randread\nbs=4k\nsize=4m\nioengine=io_uring\ndirect=1\nverify=crc32c\nverify_only=1\n";
     let jobs = place.write("v.fio", &fio.replace("randread", "randwrite"));
     let output = bench(&place.target(), &[&jobs]);
@@ -208,7 +208,7 @@ fn regression_nothing_measured_is_a_finding() {
     assert_eq!(code(&output), 1, "{}", err(&output));
     assert!(err(&output).contains("no I/O was measured"), "{}", err(&output));
     assert!(out(&output).contains("the trace was over before the measurement began"), "{}", out(&output));
-    // By itself it is measured from its begin to its end.
+    // The job alone is measured from its start to its end.
     let started = Instant::now();
     let result = measured(NULL, &["--set", &trace]);
     let job = &jobs_of(&result)[0];
@@ -219,7 +219,7 @@ fn regression_nothing_measured_is_a_finding() {
 
 #[test]
 fn regression_a_second_signal_at_once_is_the_same_wish() {
-    // As timeout(1) does: the child, and then its whole group.
+    // As timeout(1): signals the child, then its whole group.
     let run = Running::start(&["bench", "--output", "json", "--target", NULL, "--warmup", "0s", "--runtime", "60s"]);
     std::thread::sleep(Duration::from_millis(500));
     run.signal(Signal::INT);
@@ -228,12 +228,12 @@ fn regression_a_second_signal_at_once_is_the_same_wish() {
     let result = json(&good(&run.end()));
     let job = &jobs_of(&result)[0];
     assert_eq!(job["partial"], "interrupted");
-    // The tool's own cost is not measured for somebody who wants to go.
+    // After an interrupt the tool's own cost is not measured.
     assert!(job["own_cost_ns_per_io"].is_null(), "{job}");
 }
 
-/// On a machine that others use `null:` was given a saturation depth, as a thread that waits for a processor was taken to have time left; and a
-/// modelled drive that of its host's one thread.
+/// On a shared machine `null:` got a saturation depth, because a thread that waited for a processor was taken for idle; and a modelled
+/// drive got that of its host's single thread.
 #[test]
 fn regression_a_generator_that_waits_for_a_processor_or_is_modelled_is_seen_to_be_the_limit() {
     let job = &measured("null:?size=1GiB", &["--set", "depth=8", "--runtime", "300ms"])["jobs"][0];

@@ -1,4 +1,4 @@
-//! Generators as jobs: what they give, on which targets, and what is refused.
+//! Generators as jobs: their I/Os, their targets, and refusals.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn a_generator_is_a_job_as_fast_as_possible() {
     for more in [&[generator, "--set", "depth=4"][..], &["--set", &key, "--set", "depth=4"], &[&file]] {
         let result = measured(RAM, more);
         let job = &jobs_of(&result)[0];
-        // Each operation is a read or an update of one block.
+        // Each operation reads or updates one block.
         assert_eq!((&job["ios"], &job["failures"]["count"]), (&2000.into(), &0.into()));
         let (reads, writes) = (ios(job, "read"), ios(job, "write"));
         assert!(reads + writes == 2000 && (900..1100).contains(&reads), "{reads} {writes}");
@@ -48,7 +48,7 @@ fn it_is_fitted_to_the_target_and_ends_where_it_should() {
     let result = measured("null:?size=3GiB", &["rocksdb", "--set", "ios=5000", "--set", "depth=16"]);
     assert_eq!(jobs_of(&result)[0]["ios"], 5000);
     assert!(notes(&result).contains("rocksdb:?scale=0.00"), "{}", notes(&result));
-    // One that is large enough has the default.
+    // A target that is large enough uses the default scale.
     let result = measured("null:?size=1TiB", &["mongodb", "--set", "ios=3000"]);
     let job = &jobs_of(&result)[0];
     assert!(notes(&result).contains("mongodb:?scale=0.01&seed=1"), "{}", notes(&result));

@@ -1,9 +1,9 @@
-//! Several hosts: a stand-in for ssh that runs the command here, what hosts may do wrong, and a real sshd.
+//! Several hosts: a stand-in for ssh that runs the command locally, host failures, and a real sshd.
 
 use super::schema::differences;
 use super::*;
 
-/// A stand-in for ssh: leaves out options, and does what the host's name says with the command that remains.
+/// A stand-in for ssh: skips options and treats the rest of the command as the host's name says.
 const STAND_IN: &str = r#"#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
@@ -62,17 +62,17 @@ impl Hosts {
         Running::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Processes that the stand-in has written down.
+    /// Process ids that the stand-in has recorded.
     fn pids(&self, host: &str) -> Vec<u32> {
         let text = std::fs::read_to_string(self.0.path(&format!("{host}.pids"))).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
-/// Whether a process is there and runs, perhaps stopped.
+/// Whether a process exists and is not a zombie; it may be stopped.
 fn lives(pid: u32) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which may have anything in it but a line's end.
+    // The state follows the name, which may contain anything but a line feed.
     text.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
@@ -116,7 +116,7 @@ fn hosts_run_at_the_same_time_and_are_added_up() {
     let scheduled = |job: &Value| job["open_loop"]["scheduled"].as_u64().unwrap();
     let ios = |job: &Value| job["ios"].as_u64().unwrap();
     for (all, each) in together.iter().zip(jobs.chunks(2)) {
-        // Five hundred a second on each, whatever the machine does.
+        // 500 I/Os a second on each host, whatever the machine's load.
         assert_eq!((scheduled(&each[0]), scheduled(&each[1]), scheduled(all)), (500, 500, 1000));
         assert_eq!(ios(all), ios(&each[0]) + ios(&each[1]));
         let samples = |job: &Value| latency(job)["samples"].as_u64().unwrap();
@@ -128,7 +128,7 @@ fn hosts_run_at_the_same_time_and_are_added_up() {
     }
     for host in result["hosts"].as_array().unwrap() {
         let clock = &host["clock"];
-        // It is the same clock: it is ahead by nothing, to within what is said.
+        // Both sides use the same clock, so the offset is zero within its bound.
         let (ahead, bound) = (clock["ahead_s"].as_f64().unwrap(), clock["bound_s"].as_f64().unwrap());
         assert!(ahead.abs() <= bound + 0.001 && clock["round_trips"].as_u64().unwrap() >= 16, "{clock}");
         assert!(host["failure"].is_null() && clock["drift_ppm"].is_number(), "{host}");
@@ -230,21 +230,21 @@ fn what_cannot_run_on_hosts_is_refused_beforehand() {
     assert!(pids.is_empty(), "{pids:?}");
 }
 
-/// What a run is that goes on until a host is lost, which is at `now`.
+/// A run that continues until a host is lost, which happens at `now`.
 const LONG: [&str; 10] =
     ["--target", NULL, "--set", "rate=1000", "--set", "depth=64", "--warmup", "0s", "--runtime", "300s"];
 
-/// The output of a run that loses the host; the files that the stand-in waits for is made when it goes on.
+/// The output of a run that loses `host`; the file that the stand-in waits for is created while it runs.
 fn losing(hosts: &Hosts, host: &str) -> Output {
     let running = hosts.start(&[&["--host", "one", "--host", host], &LONG[..]].concat());
     wait_until("its host", || !hosts.pids(host).is_empty());
-    // There must be something to be known of it.
+    // The host must have produced some results.
     std::thread::sleep(Duration::from_secs(6));
     hosts.0.write("now", "");
     ended(running, 2 * TIMEOUT)
 }
 
-/// The output of a run that must end; it may be more than a pipe holds.
+/// The output of a run that must end; it may exceed a pipe's buffer.
 fn ended(running: Running, limit: Duration) -> Output {
     running.end_within(limit)
 }
@@ -308,7 +308,7 @@ fn no_host_outlives_its_coordinator() {
     wait_until("the end of hosts", || !pids.iter().any(|&pid| lives(pid)));
 }
 
-/// An sshd of this user's on a port of its own.
+/// An sshd of this user on its own port.
 struct Sshd(Child);
 
 impl Drop for Sshd {
@@ -319,7 +319,7 @@ impl Drop for Sshd {
 }
 
 impl Sshd {
-    /// Starts it; options by which ssh comes in.
+    /// Starts the sshd; returns the ssh options for connecting.
     fn start(place: &Place) -> (Self, String) {
         for key in ["host_key", "user_key"] {
             let path = place.text(key);
@@ -336,7 +336,7 @@ impl Sshd {
             ),
         );
         if rustix::process::geteuid().is_root() {
-            // Of root it wants this place, which a start by systemd would have made.
+            // As root, sshd needs this directory, which systemd would have created.
             std::fs::create_dir_all("/run/sshd").unwrap();
         }
         let log = std::fs::File::create(place.path("sshd.log")).unwrap();
@@ -386,7 +386,7 @@ fn a_real_sshd_leads_to_a_host() {
     has_schema(&result);
     assert_eq!(result["together"][0]["open_loop"]["scheduled"], 1000);
     assert!(result["hosts"][0]["clock"]["bound_s"].as_f64().unwrap() > 0.0);
-    // Who is killed leaves nobody there: its connection ends, and with it the host's input.
+    // A killed coordinator leaves no process on the host: the connection closes, and with it the host's input.
     let long = [&arguments[..], &["--set", "ios=100000000"]].concat();
     let long: Vec<&str> = long.iter().map(|&word| if word == "1s" { "300s" } else { word }).collect();
     let mut running = Running::start(&long);

@@ -100,7 +100,7 @@ fn fill_then_verify() {
         assert_eq!((&units["partly"], &units["unjudged"]), (&0.into(), &0.into()), "{target}");
         assert!(units["whole"].as_u64().unwrap() >= bytes / (128 << 10), "{target}: {units}");
     }
-    // What forgets is found out.
+    // A target that forgets its data is detected.
     let output = bench("null:?size=32MiB", &[&jobs]);
     assert_eq!(code(&output), 1, "{}", err(&output));
     let result = json(&out(&output));

@@ -1,8 +1,8 @@
-//! Loads from the command line: DiskSpd's options, `--set`, arrivals; and the shape of their results.
+//! Loads from the command line: DiskSpd's options, `--set`, arrivals, and the form of their results.
 
 use super::*;
 
-/// The guide's lines, as it prints them.
+/// The guide's command lines, as printed there.
 const GUIDE: [&str; 7] = [
     "-d600 -b4k -w0 -r -o4 -t8 -h -L #1",
     "-d600 -b4k -w100 -r -o4 -t8 -h -L #1",
@@ -64,7 +64,7 @@ fn reading_leaves_a_file_as_it_is() {
     let result = measured(&place.target(), &["--set", "depth=8", "--set", "ios=1000", "--warmup", "0s"]);
     assert!(jobs_of(&result)[0]["ios"].as_u64().unwrap() > 0);
     assert!(std::fs::read(place.target()).unwrap() == before, "reading has changed the file");
-    // Also where it could not be written to.
+    // Also where the file is not writable.
     std::fs::set_permissions(place.target(), std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
     measured(&place.target(), &["--set", "ios=10", "--warmup", "0s"]);
 }
@@ -148,7 +148,7 @@ fn the_json_tells_everything_of_a_run() {
             assert!(values.is_sorted() && !values.is_empty(), "{part}: {values:?}");
         }
         let mean = |part: &str| kind["latency_ns"][part]["mean"].as_f64().unwrap();
-        // Three digits of a histogram.
+        // A histogram has three significant digits.
         let parts = mean("device") + mean("submission");
         assert!((parts / mean("total") - 1.0).abs() < 0.01, "{parts} against {}", mean("total"));
     }
@@ -156,7 +156,7 @@ fn the_json_tells_everything_of_a_run() {
     let [seconds, rated] = ["duration_s", "rated_s"].map(|key| job[key].as_f64().unwrap());
     assert!((job["iops"].as_f64().unwrap() * rated / ios as f64 - 1.0).abs() < 1e-6);
     assert!(rated >= 0.4 && rated <= seconds, "{rated} of {seconds}");
-    // What is in flight at the end is waited for, however long that takes.
+    // The run waits for I/Os in flight at its end, however long they take.
     assert!(seconds >= 0.4, "{seconds}");
     let intervals = job["intervals"].as_array().unwrap();
     assert!((1..=(seconds / 0.1) as usize + 1).contains(&intervals.len()), "{} in {seconds} s", intervals.len());
@@ -170,7 +170,7 @@ fn littles_law_holds_or_is_not_judged() {
     let target = place.target();
     let long = ["--runtime", "500ms", "--set", "warmup=200ms"];
     let short = ["--set", "ios=10", "--set", "warmup=50ms"];
-    // A slow I/O that began before the measurement must not make a short run look wrong: it takes luck to meet one.
+    // A slow I/O that began before the measurement must not spoil a short run: sampling one is a matter of chance.
     let several = std::iter::once(long).chain(std::iter::repeat_n(short, 8));
     for (number, more) in several.enumerate() {
         let depth = if number % 2 == 0 { "depth=1" } else { "depth=16" };
@@ -181,7 +181,7 @@ fn littles_law_holds_or_is_not_judged() {
     }
 }
 
-/// Arrivals that the target does not decide, in virtual time: a busy machine would fall behind the schedule.
+/// Open-loop arrivals, in virtual time because a busy machine would fall behind the schedule.
 fn open_loop(arrival: &str) -> Value {
     let arrival = format!("arrival={arrival}");
     let settings = ["rate=50000", "depth=256", "warmup=100ms", &arrival];
@@ -205,7 +205,7 @@ fn an_open_loop_issues_what_was_scheduled() {
     }
 }
 
-/// With a warm-up an overload had half of the rate that the closed loop has, or none.
+/// With a warm-up, an overload reached half the rate of the closed loop, or none.
 #[test]
 fn regression_an_overload_has_the_rate_of_the_closed_loop_whatever_its_warm_up() {
     let target = "model:p4800x?size=1GiB";
@@ -318,7 +318,7 @@ fn targets_and_settings_are_compared() {
     assert!(result["result"].is_object(), "{result}");
 }
 
-/// Percentiles could not be named for a comparison.
+/// A comparison's percentiles could not be chosen.
 #[test]
 fn regression_a_comparison_judges_the_percentiles_that_are_named() {
     let more =
@@ -330,14 +330,14 @@ fn regression_a_comparison_judges_the_percentiles_that_are_named() {
     refused(&bench(MODEL, &[&more[..9], &["101"]].concat()), 2, &["101"]);
 }
 
-/// "--set: duplicate key": a depth could only be compared with the default one.
+/// The error was "--set: duplicate key": a depth could only be compared with the default.
 #[test]
 fn regression_against_set_may_set_what_set_does() {
     let more = ["--rounds", "3", "--runtime", "100ms", "--warmup", "0s", "--set", "depth=4", "--set", "size=8KiB"];
     let result = measured(MODEL, &[&more[..], &["--against-set", "depth = 64"]].concat());
     assert!(result["result"].is_object(), "{result}");
     assert!(result["result"].to_string().contains("ratio"), "{result}");
-    // Twice on one side is an error as ever.
+    // A key given twice on one side stays an error.
     let twice = [&more[..], &["--against-set", "depth=8", "--against-set", "depth=16"]].concat();
     refused(&bench(MODEL, &twice), 2, &["duplicate key"]);
 }
@@ -362,7 +362,7 @@ fn what_a_job_cost_its_host_is_said_where_the_kernel_shows_it() {
     let job = &jobs_of(&result)[0];
     let host = &job["host"];
     let count = |figure: &Value| figure["count"].as_u64();
-    // Two hundred times a second it waits for the next, whatever the machine does, and some for completions.
+    // It waits two hundred times a second for the next arrival, whatever the machine's load, and sometimes for completions.
     assert!(count(&host["voluntary_switches"]).is_some_and(|count| count >= 50), "{host}");
     let per_io = host["voluntary_switches"]["per_io"].as_f64().unwrap();
     let expected = count(&host["voluntary_switches"]).unwrap() as f64 / job["ios"].as_f64().unwrap();
@@ -383,7 +383,7 @@ fn what_a_job_cost_its_host_is_said_where_the_kernel_shows_it() {
     let page = place.text("page.html");
     good(&forebay(&["report", &place.write("result.json", &result.to_string()), "-o", &page]));
     assert!(std::fs::read_to_string(&page).unwrap().contains("What it cost the host"));
-    // In virtual time there is no host.
+    // Virtual time has no host figures.
     let modelled = measured(MODEL, &["--runtime", "20ms", "--warmup", "0s"]);
     let host = &jobs_of(&modelled)[0]["host"];
     assert!(
@@ -406,7 +406,7 @@ fn requests_at_the_block_layer_are_seen_or_it_is_said_why_not() {
     let (block, why) = of(&place.target());
     assert_eq!(block.is_null(), why.is_some(), "{block} {why:?}");
     if !block.is_null() {
-        // Some may be merged or split, and the first ones come before the probes are in.
+        // Some requests may be merged or split, and the first ones precede the probes.
         let (requests, device) = (block["requests"].as_u64().unwrap(), &block["device_ns"]);
         assert!((50..=400).contains(&requests) && device["samples"] == requests, "{block}");
         assert!(device["mean"].as_f64().unwrap() > 0.0 && block["probes_ns_per_request"].is_number(), "{block}");

@@ -1,9 +1,9 @@
-//! A record of every I/O: written, converted, and what remains of them after a kill.
+//! Records of every I/O: written, converted, and recovered after a kill.
 
 use super::*;
 use rustix::process::Signal;
 
-/// Converts; what the program says of it.
+/// Converts records; returns the program's message.
 #[track_caller]
 fn converted(place: &Place, records: &str) -> Value {
     let parquet = place.text("converted.parquet");
@@ -11,14 +11,14 @@ fn converted(place: &Place, records: &str) -> Value {
     let found = json(&good(&output));
     let bytes = std::fs::read(&parquet).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "this is no Parquet file");
-    // What is there is never overwritten.
+    // An existing file is never overwritten.
     let again = forebay(&["bench", "--records", records, "--parquet", &parquet]);
     refused(&again, 2, &["converted.parquet", "never overwritten"]);
     std::fs::remove_file(parquet).unwrap();
     found
 }
 
-/// A run of 200,000 recorded I/Os; its records.
+/// The records of a run of 200,000 I/Os.
 fn recorded(place: &Place) -> String {
     let (records, parquet) = (place.text("r.fbt"), place.text("r.parquet"));
     let more = ["--set", "ios=200000", "--set", "rw=randrw", "--set", "warmup=0s", "--set", "depth=4"];
@@ -36,12 +36,12 @@ fn recorded(place: &Place) -> String {
     records
 }
 
-/// Records that a full disk did not take were in no count of the result.
+/// Records lost to a full disk were not counted in the result.
 #[test]
 fn regression_records_that_could_not_be_written_are_counted() {
     let place = Place::new();
     let records = place.text("r.fbt");
-    // A file may have so many blocks of 512 bytes, and what would be more is an error instead of a signal.
+    // Limits the file to that many 512-byte blocks, and turns the signal at the limit into an error.
     let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" bench --target null:?size=1GiB --set ios=200000 --set warmup=0s --output json --records \"$1\"";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_forebay"), &records])
@@ -74,7 +74,7 @@ fn records_are_converted_whole_torn_and_damaged() {
     std::fs::write(&damaged, &changed).unwrap();
     let parquet = place.text("converted.parquet");
     let output = forebay(&["bench", "--records", &damaged, "--parquet", &parquet, "--output", "json"]);
-    // Damage in the middle is a finding, whatever the code of a torn end.
+    // Damage in the middle is a finding, whatever the exit code of an incomplete end.
     assert_ne!(code(&output), 2, "{}", err(&output));
     let found = json(&out(&output));
     let left = found["records"].as_u64().unwrap();
@@ -88,7 +88,7 @@ fn records_survive_a_kill() {
     let records = place.text("r.fbt");
     let more = ["--set", "rate=200000", "--set", "depth=64", "--warmup", "0s", "--runtime", "60s"];
     let run = Running::start(&[&["bench", "--target", NULL, "--records", &records][..], &more].concat());
-    // Several segments.
+    // The file has several segments.
     let size = || std::fs::metadata(&records).map_or(0, |found| found.len());
     wait_until("the second segment", || size() > 6 << 20);
     run.signal(Signal::KILL);
@@ -102,7 +102,7 @@ fn records_survive_a_kill() {
 fn regression_a_kill_takes_a_second_of_records_and_not_all() {
     let place = Place::new();
     let records = place.text("r.fbt");
-    // Far too few to fill a chunk.
+    // Far too few records to fill a chunk.
     let more = ["--set", "rate=1000", "--warmup", "0s", "--runtime", "60s"];
     let run = Running::start(&[&["bench", "--target", NULL, "--records", &records][..], &more].concat());
     let started = Instant::now();
@@ -135,7 +135,7 @@ fn what_are_no_records_is_refused() {
     refused(&forebay(&["bench", "--records", &records, "--parquet", "/dev/full"]), 2, &["/dev/full"]);
 }
 
-/// Where the reader of the result was gone, the records were not converted.
+/// Without a reader of the result, the records were not converted.
 #[test]
 fn regression_records_are_converted_also_where_nobody_reads_the_result() {
     let place = Place::new();
@@ -147,7 +147,7 @@ fn regression_records_are_converted_also_where_nobody_reads_the_result() {
     assert!(std::fs::read(&parquet).unwrap().ends_with(b"PAR1"));
 }
 
-/// A trace given as the target, by mistake, was written over.
+/// A trace given as the target by mistake was overwritten.
 #[test]
 fn regression_traces_and_packed_files_are_not_written_over() {
     let place = Place::new();

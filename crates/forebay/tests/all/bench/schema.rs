@@ -1,9 +1,9 @@
-//! The JSON schema of results, and results by it.
+//! The JSON schema of results, and results checked against it.
 
 use super::*;
 
-/// What of a value is not as the schema has it: types, required and unknown fields, listed values, cases. All that those of jobs use;
-/// `tests/schemas/run` holds all results against all schemas.
+/// Differences between a value and its schema: types, required and unknown fields, enumerated values, variants. Covers what the schemas of
+/// jobs use; `tests/schemas/run` checks all results against all schemas.
 pub(super) fn differences(root: &Value, schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
     if let Some(place) = schema.get("$ref") {
         let schema = root.pointer(place.as_str().unwrap().trim_start_matches('#')).unwrap();
@@ -100,7 +100,7 @@ fn results_are_as_their_schema_says() {
         let mut found = Vec::new();
         differences(&schema, &schema, &result, "$", &mut found);
         assert!(found.is_empty(), "{target}: {found:#?}");
-        // The check itself finds what is wrong.
+        // The check itself detects errors.
         let mut wrong = result.clone();
         wrong["jobs"][0]["iops"] = Value::Null;
         wrong["jobs"][0]["surplus"] = Value::from(1);
@@ -109,7 +109,7 @@ fn results_are_as_their_schema_says() {
     }
 }
 
-/// A replay's result lacked three fields that its schema, that of `bench`, requires, and had one that it refused.
+/// A replay's result lacked three fields that its schema (that of `bench`) requires, and had one that it forbids.
 #[test]
 fn a_replay_is_as_the_schema_says() {
     let place = Place::new();

@@ -1,8 +1,8 @@
-//! The time series as CSV, and histograms: both say what the JSON beside them says.
+//! The time series as CSV, and histograms: both agree with the JSON.
 
 use super::*;
 
-/// Rows of a series by their columns.
+/// Rows of a series, by column.
 fn rows(path: &Path) -> Vec<std::collections::BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
@@ -35,7 +35,7 @@ fn the_series_in_csv_is_that_of_the_json() {
         for level in ["mean", "p50", "p99", "p99.9", "max"] {
             assert_eq!(number(&row[&format!("latency_{level}_ns")]), interval["latency_ns"][level], "{row:?}");
         }
-        // What ended behind the window has no rate.
+        // An interval after the window has no rate.
         if interval["length_s"].as_f64().unwrap() < 0.025 {
             assert_eq!((row["iops"].as_str(), row["mb_per_s"].as_str()), ("", ""));
             continue;
@@ -48,7 +48,7 @@ fn the_series_in_csv_is_that_of_the_json() {
         assert!((ios - interval["ios"].as_f64().unwrap()).abs() < 0.5, "{row:?}");
         assert!((megabytes - rate * 4096.0 / 1e6).abs() < 0.001, "{row:?}");
     }
-    // Fewer I/Os than p99.9 needs: withheld, as in the JSON.
+    // Too few I/Os for p99.9: withheld, as in the JSON.
     assert!(reads.iter().all(|row| row["latency_p99.9_ns"].is_empty() == (row["ios"].parse::<u64>().unwrap() < 2995)));
     assert!(reads.iter().any(|row| !row["latency_p99_ns"].is_empty()));
 }
@@ -82,7 +82,7 @@ fn a_replay_has_a_series() {
     assert_eq!((sum("all"), sum("read"), sum("write")), (3, 2, 1));
 }
 
-/// Whatever is printed of latencies can be computed again from the histogram beside it, and the result stays small.
+/// Every printed latency can be recomputed from the histogram in the result, and the result stays small.
 #[test]
 fn printed_percentiles_follow_from_the_histograms() {
     let words = ["bench", "--target", "model:p4610?size=256MiB&fill=100", "--set", "rw=randrw", "--set", "depth=8"];

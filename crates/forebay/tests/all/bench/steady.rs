@@ -1,4 +1,4 @@
-//! Jobs that end when they are steady.
+//! Jobs that end in the steady state.
 
 use super::*;
 
@@ -31,19 +31,19 @@ fn a_job_on_a_model_ends_when_it_is_steady_and_always_at_the_same_time() {
     let (window, end_s) = (&state["window"], seconds(&state["attained_s"]));
     assert!((seconds(&window["end_s"]) - seconds(&window["begin_s"]) - 2.0).abs() < 1e-9, "{window}");
     assert_eq!((seconds(&window["end_s"]), window["parts"].as_array().unwrap().len()), (end_s, 4));
-    // It is no part of a job, and far from 60 s.
+    // The result is not partial, and the run is far shorter than 60 s.
     assert!(
         job["partial"].is_null() && (end_s..end_s + 0.1).contains(&seconds(&job["duration_s"])),
         "{}",
         job["duration_s"]
     );
     assert!(end_s < 10.0, "{end_s}");
-    // The figures of the window are those of its intervals; all others are of the whole run.
+    // The figures of the window are those of its intervals; all other figures cover the whole run.
     let begin_s = seconds(&window["begin_s"]);
     let rows = job["intervals"].as_array().unwrap();
     let within = |row: &&Value| (begin_s - 1e-9..end_s - 1e-9).contains(&seconds(&row["begin_s"]));
     assert_eq!(window["ios"], rows.iter().filter(within).map(|row| row["ios"].as_u64().unwrap()).sum::<u64>());
-    // In the rows there is what the warm-up began, too.
+    // The rows also include I/Os that began in the warm-up.
     let in_rows: u64 = rows.iter().map(|row| row["ios"].as_u64().unwrap()).sum();
     let carried = in_rows - job["ios"].as_u64().unwrap();
     assert!(carried <= job["depth"]["asked"].as_u64().unwrap(), "{carried}");
@@ -53,15 +53,15 @@ fn a_job_on_a_model_ends_when_it_is_steady_and_always_at_the_same_time() {
 
 #[test]
 fn a_job_in_real_time_ends_too() {
-    // A thousand a second whatever the machine does: half a second with less than 200 or more than 800 of them needs one that
-    // stood still, and two seconds without such a half are enough.
+    // A thousand I/Os a second, whatever the machine's load. A half second with fewer than 200 or more than 800 would need a machine that
+    // stood still; two seconds without such a half suffice.
     let more = ["--set", "steadystate=iops:60%", "--set", "rate=1000", "--set", "depth=64", "--output", "json"];
     let begun = Instant::now();
     let output = forebay(&[&["bench", "--target", NULL][..], &STEADY[2..], &more].concat());
     let job = &jobs_of(&json(&good(&output)))[0].clone();
     assert_eq!(job["steady_state"]["attained"], true, "{job}");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    // An open loop lasts to its last I/O, which may be due a millisecond before.
+    // An open loop lasts until its last I/O, which may be due a millisecond earlier.
     assert!(seconds(&job["duration_s"]) + 0.001 >= seconds(&job["steady_state"]["attained_s"]), "{job}");
 }
 
@@ -84,7 +84,7 @@ fn what_is_not_attained_is_said_and_is_no_failure_as_in_fio() {
     assert_eq!((seconds(&state["window"]["begin_s"]), seconds(&state["window"]["end_s"])), (1.0, 3.0));
     let table = run("table");
     assert!(table.contains("NOT STEADY (iops:0.000001%) within 3.0"), "{table}");
-    // And a job that was not asked says nothing.
+    // A job without the criterion reports nothing about it.
     let plain = measured(MODEL, &["--runtime", "500ms"]);
     assert!(plain["jobs"][0]["steady_state"].is_null());
 }
@@ -117,7 +117,7 @@ fn steady_states_that_cannot_be_are_refused_beforehand() {
     refuse(&["--set", "steadystate=io:5%"], &["\"io\" is no criterion"]);
     refuse(&[&STEADY[..6], &["--runtime", "1s"]].concat(), &["runtime", "can be seen after 2 s"]);
     refuse(&[&STEADY[..], &["--interval", "300ms"]].concat(), &["steadystate_check_interval", "--interval (300 ms)"]);
-    // An experiment ends its points itself, and says so.
+    // An experiment ends its points itself, and reports that.
     let output = bench(
         MODEL,
         &[&["qd-sweep", "--depth-max", "2", "--runtime", "100ms", "--read-percent", "100"][..], &STEADY[..4]].concat(),
@@ -125,7 +125,7 @@ fn steady_states_that_cannot_be_are_refused_beforehand() {
     assert!(err(&output).contains("whatever --set says: steadystate, steadystate_duration"), "{}", err(&output));
 }
 
-/// A trace left `steadystate` no place: a replay went on to its end.
+/// `steadystate` was ignored with a trace: a replay ran to its end.
 #[test]
 fn a_replay_ends_when_it_is_steady_or_with_its_trace() {
     let place = Place::new();
@@ -142,7 +142,7 @@ fn a_replay_ends_when_it_is_steady_or_with_its_trace() {
     };
     let (attained_s, ios) = replay("2s", "5%");
     assert!(attained_s == Some(2.0) && (3900..4200).contains(&ios), "{attained_s:?} {ios}");
-    // Longer than a job takes where nobody says, and than the trace.
+    // Longer than a job's default, and longer than the trace.
     assert_eq!(replay("14s", "5%").0, Some(14.0));
     assert_eq!(replay("20s", "5%"), (None, 30_000));
 }

@@ -1,4 +1,4 @@
-//! Data of others, made by their own tools: create, bench, check and replay leave it alone and name it.
+//! Foreign data, made by its own tools: create, bench, check and replay name it and leave it alone.
 
 use crate::support::*;
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A file as it was.
+/// A file with its original content.
 pub struct Untouched {
     path: PathBuf,
     hash: u64,
@@ -30,7 +30,7 @@ impl Untouched {
     }
 }
 
-/// Runs a tool that must be there: a test that cannot make its data has shown nothing.
+/// Runs a tool, which must exist: a test that cannot make its data proves nothing.
 fn tool(program: &str, arguments: &[&str], input: &[u8]) {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let child = Command::new(program)
@@ -62,7 +62,7 @@ fn text(path: &str) {
     std::fs::write(path, "Dear diary, nobody has a copy of this.\n".repeat(200)).unwrap();
 }
 
-/// The first 8 KiB of what `pvcreate` wrote to a loop device; it writes to no file.
+/// The first 8 KiB that `pvcreate` wrote to a loop device; it does not write to files.
 fn lvm(path: &str) {
     std::fs::write(path, include_bytes!("lvm2-head.bin")).unwrap();
 }
@@ -81,8 +81,7 @@ fn luks2(path: &str) {
     luks(path, "luks2");
 }
 
-/// A superblock of version 1.2 (linux, include/uapi/linux/raid/md_p.h), which `mdadm`, that makes arrays of devices only,
-/// confirms.
+/// A superblock of version 1.2 (linux, include/uapi/linux/raid/md_p.h), which `mdadm` confirms; it makes arrays on devices only.
 fn mdraid(path: &str) {
     let mut superblock = [0u8; 256 + 2 * 2];
     let mut put = |at: usize, bytes: &[u8]| superblock[at..at + bytes.len()].copy_from_slice(bytes);
@@ -99,7 +98,7 @@ fn mdraid(path: &str) {
     put(168, &[0x22; 16]);
     put(220, &2u32.to_le_bytes());
     put(256, &[0, 0, 1, 0]);
-    // The sum of all words, with the carry added, over the superblock with a sum of zero.
+    // The sum of all words with the carries added, computed with a checksum field of zero.
     let mut sum = 0u64;
     for word in superblock.chunks(4) {
         sum += u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
@@ -136,7 +135,7 @@ const FOREIGN: [(&str, Make, &str); 9] = [
     ("zfs", zfs, "ZFS pool member"),
 ];
 
-/// The data as its tool left it, then long enough for a member of a pool.
+/// The data as its tool left it, in a file long enough for a pool member.
 fn made(directory: &Path, name: &str, make: Make) -> PathBuf {
     let path = directory.join(name);
     make(path.to_str().unwrap());

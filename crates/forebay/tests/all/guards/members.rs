@@ -1,4 +1,4 @@
-//! Members that are not there, are blank, are another pool's, or are one file under two names.
+//! Members that are missing, blank, of another pool, or one file under two names.
 
 use super::foreign::Untouched;
 use crate::support::*;
@@ -45,7 +45,7 @@ fn a_blank_fast_member_does_not_lead_to_create() {
     let scene = Scene::new().created();
     blank(&scene, "fast.img");
     leads_to_what_is_left(&scene, "fast", "--without-fast", &["fast.img is blank"]);
-    // Programs hear of it, too.
+    // The JSON reports it too.
     let verified = forebay(&["verify", scene.config(), "--output", "json"]);
     let found: Value = serde_json::from_str(&out(&verified)).unwrap();
     assert_eq!((code(&verified), &found["good"], &found["findings"]), (1, &Value::from(false), &Value::from(1)));
@@ -86,7 +86,7 @@ fn create_keeps_an_old_pool_on_any_member() {
         2,
         &["capacity device of Forebay pool \"test\"", "nothing was written"],
     );
-    // Also where only one copy of its superblock is left, and where none is.
+    // Also where only one superblock copy is left, and where none is.
     let file = OpenOptions::new().write(true).open(&used).unwrap();
     file.write_all_at(&[0; 4096], 0).unwrap();
     refused(&forebay(&["create", new.config()]), 2, &["Forebay pool \"test\"", "nothing was written"]);
@@ -151,11 +151,11 @@ fn sparse_members_and_a_full_file_system_below_are_said() {
     let output = forebay(&["create", scene.config()]);
     good(&output);
     assert!(err(&output).contains("sparse") && err(&output).contains("others may use up"), "{}", err(&output));
-    // A journal that finds no space ends writing until the next start: it has its own.
+    // A full journal would stop writing until the next start, so it has reserved space.
     let fast = std::fs::metadata(scene.path("fast.img")).unwrap();
     assert!(fast.blocks() * 512 >= fast.len() / 64, "{} of {}", fast.blocks() * 512, fast.len());
     let scene = Scene::new();
-    // More than any machine that runs tests has free, and less than ext4 lets a file be.
+    // More free space than any test machine has, and less than ext4's limit of a file.
     File::create(scene.path("capacity.img")).unwrap().set_len(15 << 40).unwrap();
     let output = forebay(&["create", scene.config(), "--destroy-data"]);
     assert!(err(&output).contains("has only"), "{}", err(&output));

@@ -1,4 +1,4 @@
-//! A recording that cannot begin leaves nothing behind.
+//! A recording that cannot begin leaves no file.
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ fn a_command_that_cannot_run_leaves_no_file() {
     }
 }
 
-/// It ended well, with a capture of nothing.
+/// It succeeded with an empty capture.
 #[test]
 fn no_time_is_refused_before_a_file_is_made() {
     let directory = tempfile::TempDir::new().unwrap();

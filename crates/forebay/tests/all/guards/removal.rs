@@ -1,4 +1,4 @@
-//! A disk that somebody uses is not removed, and none by a single slip of the keyboard.
+//! A disk in use cannot be removed, and no disk by a single typing error.
 
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
@@ -44,7 +44,7 @@ fn clients_and_evidence_keep_a_disk_and_are_named() {
     );
     drop(client);
     good(&forebay(&["evidence", scene.config(), "attach", "--disk", "logs", "--mount", "/no/such/mount"]));
-    // The server notices the client's end in its loop, so both may be named once more.
+    // The server notices a client's end in its loop, so the error may still name both.
     refused(&remove(&scene, &["--destroy-data", "logs"]), 2, &["/no/such/mount", "detach --disk logs"]);
     assert!(has_disk(&scene));
     good(&forebay(&["evidence", scene.config(), "detach", "--disk", "logs"]));
@@ -52,7 +52,7 @@ fn clients_and_evidence_keep_a_disk_and_are_named() {
     assert_eq!(server.stop(), 0);
 }
 
-/// The second of two removals of one disk heard that there is no such disk, while the first was going on.
+/// A second removal of the same disk was answered that there is no such disk, while the first was running.
 #[test]
 fn regression_a_second_removal_hears_of_the_first() {
     let scene = Scene::new().created();
@@ -81,7 +81,7 @@ fn regression_a_second_removal_hears_of_the_first() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Only that there is no such disk was said, and not which there are.
+/// The error said only that the disk does not exist, not which disks do.
 #[test]
 fn regression_a_disk_that_is_not_there_is_answered_with_those_that_are() {
     let scene = Scene::new().created();
@@ -91,7 +91,7 @@ fn regression_a_disk_that_is_not_there_is_answered_with_those_that_are() {
     let (near, far) =
         ("there is no disk \"lgos\"; the pool has db, logs; the nearest known one is `logs`", "db, logs\n");
     refused(&ask(&["remove", "lgos", "--destroy-data", "lgos"]), 2, &[near]);
-    // Nobody is asked to say twice what is not there.
+    // For a missing disk, no confirmation is requested.
     for more in [&[][..], &["--destroy-data"], &["--destroy-data", "logs"]] {
         let answer = ask(&[&["remove", "lgos"], more].concat());
         refused(&answer, 2, &[near]);

@@ -1,5 +1,5 @@
-//! A server that is killed in the middle of `disk remove`: nobody is served what is left of the disk, the removal goes on when it is
-//! asked for again, and the name is free.
+//! A server killed during `disk remove`: the rest of the disk is not served, a repeated request continues the removal, and the name is
+//! free.
 
 use crate::support::client::{connect_to, data, holds, write};
 use crate::support::*;
@@ -36,17 +36,18 @@ impl Control {
     }
 }
 
-/// What the disk of that name is called now, if there is one.
+/// The present name of the disk with that name, if it exists.
 fn name_of(status: &Value) -> Option<String> {
     let names = status["disks"].as_array().unwrap().iter().map(|disk| disk["name"].as_str().unwrap());
     names.filter(|name| name.starts_with("logs")).map(str::to_owned).next()
 }
 
-/// Asks for a removal, and kills the server when a checkpoint has made the other name durable and before the disk has gone, as far as that can be hit.
+/// Requests a removal and kills the server, if the moment can be hit, between the checkpoint that makes the new name durable and the end of
+/// the removal.
 fn kill_amid_removal(scene: &Scene, server: Server, name: &str) {
     let (mut asking, mut looking) = (Control::connect(scene), Control::connect(scene));
     let begun = Instant::now();
-    // Clients that were connected a moment ago keep the disk.
+    // Clients that were just connected still hold the disk.
     let before = loop {
         asking.send(&json!({ "ask": "disk_remove", "name": name }));
         let status = looking.status();
@@ -83,18 +84,18 @@ fn a_removal_that_a_kill_ended_leaves_nothing_that_is_served_and_is_finished_lat
     let text = std::fs::read_to_string(&scene.config).unwrap() + "\n[[disk]]\nname = \"logs\"\nsize = \"64MiB\"\n";
     std::fs::write(&scene.config, &text).unwrap();
     let scene = scene.created();
-    // A start that is asked for an export of a disk that is not there at all is refused.
+    // A start with an export of a disk that does not exist at all is refused.
     let exporting = scene.path("exporting.toml");
     let socket = scene.path("s").display().to_string();
     let export = format!("\n[[export]]\ndisk = \"logs\"\nnbd = \"unix:{socket}\"\n");
     std::fs::write(&exporting, format!("{text}{export}")).unwrap();
-    // The same for virtual machines, too.
+    // The same for virtual machines.
     let with_machines = scene.path("with-machines.toml");
     std::fs::write(&with_machines, format!("{text}{export}vhost = \"unix:{socket}.vhost\"\n")).unwrap();
     let mut server = Server::start(&exporting);
     write(&server, 0, 1);
     let mut hits = 0;
-    // A machine that is slow at the wrong moment lets the removal end first.
+    // On a slow machine the removal may end first.
     for attempt in 0..10 {
         let mut client = connect_to(&server.uri.replace("/db?", "/logs?"));
         for (at, chunk) in (0..).step_by(65536).zip(data(2).chunks(65536)) {
@@ -111,17 +112,17 @@ fn a_removal_that_a_kill_ended_leaves_nothing_that_is_served_and_is_finished_lat
         if let Some(left) = left {
             hits += 1;
             assert_eq!(server.stop(), 0);
-            // Its export is configured yet: it is left out, and the other one is served.
+            // Its export is still configured: it is left out, and the other one is served.
             server = Server::start(&with_machines);
             assert_eq!(names_exported(&server.uri), ["db"]);
             if hits == 1 {
-                // Another disk of that name is not where virtual machines would have found the one that was left out.
+                // Another disk of that name must not appear where virtual machines would have found the one left out.
                 good(&forebay(&["disk", scene.config(), "add", "logs", "8MiB", "--export"]));
                 let exports = Control::connect(&scene).status()["exports"].take().to_string();
                 assert!(exports.contains("\"logs\"") && !exports.contains("vhost"), "{exports}");
                 good(&forebay(&["disk", scene.config(), "remove", "logs", "--destroy-data", "logs"]));
             }
-            // Either name goes on with it, and that may be ended by a kill, too.
+            // Either name continues the removal, which another kill may interrupt.
             kill_amid_removal(&scene, server, if hits == 1 { "logs" } else { &left });
             server = scene.serve();
             if name_of(&Control::connect(&scene).status()).is_some() {
@@ -130,7 +131,7 @@ fn a_removal_that_a_kill_ended_leaves_nothing_that_is_served_and_is_finished_lat
             assert_eq!(name_of(&Control::connect(&scene).status()), None);
         }
         holds(&server, 0, 1);
-        // The name is free, and nothing of what had it shows.
+        // The name is free, and a new disk shows no data of the old one.
         good(&forebay(&["disk", scene.config(), "add", "logs", "64MiB", "--export"]));
         let mut client = connect_to(&server.uri.replace("/db?", "/logs?"));
         let cookie = client.submit_read(0, 2 << 20).unwrap();

@@ -1,11 +1,11 @@
-//! A client of a server under test: data that is written, and what is to be there.
+//! A client of a server under test: written data and expected data.
 
 use super::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// What [`write`] writes, in bytes.
+/// Size of the data that [`write`] writes, in bytes.
 pub const DATA_BYTES: usize = 2 << 20;
 
 pub fn connect(server: &Server) -> NbdClient {
@@ -17,7 +17,7 @@ pub fn connect_to(uri: &str) -> NbdClient {
     NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
 }
 
-/// Data that is the same each time, and differs by `seed`.
+/// Reproducible data that differs by `seed`.
 pub fn data(seed: u64) -> Vec<u8> {
     let mut random = forebay_block::Random::new(seed);
     (0..DATA_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()

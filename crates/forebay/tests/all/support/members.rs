@@ -1,4 +1,4 @@
-//! Devices that are several: a mirrored fast tier, and a capacity tier with parity.
+//! Tiers of several devices: a mirrored fast tier, and a capacity tier with parity.
 
 use super::client::{holds, status, until, write};
 use super::*;
@@ -10,14 +10,14 @@ pub fn blank(path: &Path, mib: u64) {
     File::create(path).unwrap().set_len(mib * MIB).unwrap();
 }
 
-/// What each member holds, of `mirror` or `parity`.
+/// State of each member, of `mirror` or `parity`.
 pub fn states(scene: &Scene, of: &str) -> Vec<String> {
     let status = status(scene);
     let members = status[of]["members"].as_array().unwrap().iter();
     members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A member of a tier loses its end while it is served: that its reads fail is to be seen under its name, while hosts see nothing of it.
+/// A member is truncated while it is served: its failed reads must be shown under its name, while hosts see no error.
 #[track_caller]
 pub fn failed_reads_are_shown(scene: &Scene, server: &Server, name: &str, tier: &str) {
     std::fs::File::options().write(true).open(scene.path(name)).unwrap().set_len(MIB).unwrap();
@@ -38,7 +38,8 @@ pub fn until_rebuilt(scene: &Scene, of: &str) {
     until("all members hold everything", || states(scene, of).iter().all(|state| state == "in sync"));
 }
 
-/// A member of a tier is written over, or cut short, while it is served: nobody asks it for anything, and it is left behind all the same; where it is given back
+/// A member is overwritten or truncated while it is served, without any I/O to it: it must still be left behind. A blank device in its
+/// place must be rebuilt.
 /// blank it is rebuilt.
 #[track_caller]
 pub fn is_left_behind_and_rebuilt(scene: &Scene, server: &Server, (name, mib): (&str, u64), tier: &str, said: &str) {

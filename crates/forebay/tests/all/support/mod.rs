@@ -1,4 +1,4 @@
-//! A pool in a directory of its own, the binary, and a server that does not outlive its test.
+//! A pool in its own directory, the binary, and a server that is killed with its test.
 #![allow(clippy::expect_used)]
 
 pub mod client;
@@ -17,7 +17,7 @@ pub fn forebay(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_forebay"))
         .args(arguments)
         .env("NO_COLOR", "1")
-        // So that sentences stand in one line; what fits where is the test `width`'s.
+        // Wide, so that sentences stay in one line; the test `width` covers the layout.
         .env("COLUMNS", "400")
         .stdin(Stdio::null())
         .output()
@@ -42,7 +42,7 @@ pub fn good(output: &Output) -> String {
     out(output)
 }
 
-/// The command must fail with this code and say all of this on stderr, nothing on stdout.
+/// The command must fail with `code`, print all of these texts to stderr, and nothing to stdout.
 #[track_caller]
 pub fn refused(output: &Output, expected_code: i32, parts: &[&str]) {
     let text = err(output);
@@ -107,11 +107,11 @@ impl Scene {
     }
 }
 
-/// A running server.
+/// A running server; killed on drop.
 pub struct Server {
     child: Child,
     pub uri: String,
-    /// Open as long as the server runs, which says of each export when it can be used.
+    /// Must stay open while the server runs, because the server writes to it.
     _out: BufReader<ChildStdout>,
 }
 
@@ -140,7 +140,7 @@ impl Server {
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
-    /// SIGTERM; the exit code.
+    /// SIGTERM; returns the exit code.
     pub fn stop(mut self) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -168,7 +168,8 @@ impl Drop for Server {
     }
 }
 
-/// Starts the program, sends it SIGTERM once it has written such a line to stderr, and gives its exit code, all that it wrote (stdout, stderr), and how long it
+/// Starts the program, sends SIGTERM once it has written a line with this text to stderr, and returns its exit code, its output (stdout,
+/// stderr), and the time that it took to end.
 /// took to end.
 #[track_caller]
 pub fn stopped_after(line: &str, arguments: &[&str]) -> (i32, String, String, Duration) {

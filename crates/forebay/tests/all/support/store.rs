@@ -1,4 +1,4 @@
-//! As much of an S3 store as a bucket under a pool needs, in memory: objects, conditional writes, ranges, lists; and faults.
+//! The part of an S3 store that a bucket under a pool needs, in memory: objects, conditional writes, ranges, lists; with faults.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 struct Shared {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     is_down: AtomicBool,
-    /// Every so manieth request is lost; every second of these after it was carried out. 0: none.
+    /// Every n-th request is lost; every second of the lost ones after it was carried out. 0: none.
     lost_every: AtomicU64,
     requests: AtomicU64,
 }
@@ -58,7 +58,7 @@ impl Store {
         self.shared.lost_every.store(every, Ordering::SeqCst);
     }
 
-    /// Names of objects, each with its bucket.
+    /// Names of all objects, each with its bucket.
     pub fn names(&self) -> Vec<String> {
         self.shared.objects.lock().unwrap().keys().cloned().collect()
     }
@@ -79,7 +79,7 @@ fn serve(shared: &Shared, stream: TcpStream) {
         let number = shared.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let every = shared.lost_every.load(Ordering::SeqCst);
         let is_lost = every > 0 && number.is_multiple_of(every);
-        // A connection that is closed is what a killed server leaves.
+        // A killed server leaves a closed connection.
         if shared.is_down.load(Ordering::SeqCst) || (is_lost && number.is_multiple_of(2 * every)) {
             return;
         }
@@ -87,7 +87,7 @@ fn serve(shared: &Shared, stream: TcpStream) {
         if is_lost {
             return;
         }
-        // A HEAD has the length of what it does not send.
+        // The response to a HEAD gives the length of a body that it does not send.
         let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n", body.len());
         let body = if request.method == "HEAD" { Vec::new() } else { body };
         if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).is_err() {
