@@ -1,5 +1,5 @@
-//! A disk over a base: what the map does not name is read there, from the first moment on; it is copied while hosts write, discard and
-//! read, over power cuts and restarts, and when it is detached nothing of it shows any more.
+//! A disk over a base: blocks that the map does not name are read from the base from the start. The base is copied while hosts write,
+//! discard and read, over power cuts and restarts; after the detach nothing of it shows.
 
 mod ended;
 
@@ -9,7 +9,7 @@ use forebay_block::{Buf, DiskId, IoErrorKind, Random};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, EngineOptions, ExtentState, Op, Outcome, RequestError};
 
-/// Two leaves and a part of a third; the base ends within the second.
+/// Two leaves and part of a third; the base ends within the second.
 const DISK_BLOCKS: u64 = 900;
 const BASE_BLOCKS: u64 = 700;
 const BASE: Base = Base { blocks: BASE_BLOCKS, identity: 7 };
@@ -25,7 +25,7 @@ fn filled(len: usize, seed: u64) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()
 }
 
-/// A pool with a disk over a base, what is in that, and what the disk is to read as.
+/// A pool with a disk over a base, the contents of the base, and the expected contents of the disk.
 struct Adopted {
     rig: Rig,
     base: Scripted,
@@ -38,10 +38,10 @@ impl Adopted {
         let mut rig = Rig::new(setup);
         let base = Scripted::new("base", BASE_BLOCKS * BLOCK as u64, false);
         let mut bytes = filled(BASE_BLOCKS as usize * BLOCK, 1);
-        // Zeros need no space.
+        // Zeros take no space.
         bytes[50 * BLOCK..90 * BLOCK].fill(0);
         base.forge(0, &bytes);
-        // Nothing is ever written there.
+        // The base is never written.
         base.rule(|seen| if seen.kind == Kind::Read { Fate::Good } else { panic!("a base was changed") });
         let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64, true).unwrap();
         rig.pool.engine.lay_over(disk, BASE).unwrap();
@@ -82,7 +82,7 @@ impl Adopted {
         }
     }
 
-    /// Opened again, the base too where it is needed.
+    /// Opens the pool again, with the base where it is needed.
     fn again(self, open: impl FnOnce(Rig) -> Rig) -> Self {
         let Self { rig, base, disk, model } = self;
         let mut rig = open(rig);
@@ -116,7 +116,7 @@ fn a_disk_over_a_base_reads_as_it_from_the_first_moment_and_without_it_in_the_en
     let mut adopted = Adopted::new(&setup(64 << 20));
     adopted.check_all();
     adopted.write(5 * BLOCK, BLOCK, 2);
-    // A part of a block is merged with what is in the base.
+    // A partial write is merged with the block of the base.
     adopted.write(7 * BLOCK + 512, 1024, 3);
     adopted.clear(10 * BLOCK, 4 * BLOCK, Op::Discard);
     adopted.clear(20 * BLOCK + 512, 2 * BLOCK, Op::WriteZeroes { may_unmap: true });
@@ -173,7 +173,7 @@ fn a_disk_is_not_served_without_its_base_nor_made_smaller() {
     alone.check_all();
 }
 
-/// What cannot be read of a base is an error to whoever reads it, by its name, and copied when it can be.
+/// A read of an unreadable block of the base fails with the base's name, and the block is copied once it is readable.
 #[test]
 fn a_bad_block_of_a_base_is_reported_and_waited_for() {
     let mut adopted = Adopted::new(&setup(1));
@@ -193,7 +193,8 @@ fn a_bad_block_of_a_base_is_reported_and_waited_for() {
     adopted.check_all();
 }
 
-/// A base that was given up was closed with reads of it in flight, which never ended: neither did the removal of its disk, nor the copying of others.
+/// A base was closed with reads of it in flight, which never ended; so the removal of its disk and the copying of other bases never ended
+/// either.
 #[test]
 fn regression_reads_of_a_base_that_is_given_up_come_to_their_end() {
     let mut adopted = Adopted::new(&setup(64 << 20));
@@ -211,7 +212,7 @@ fn regression_reads_of_a_base_that_is_given_up_come_to_their_end() {
     adopted.base.heal();
     adopted.rig.wait(read).unwrap();
     adopted.rig.wait(discard).unwrap();
-    // As a removal goes on: until a checkpoint has let go of the last page of its map.
+    // A removal continues until a checkpoint no longer refers to the last page of the disk's map.
     assert!(adopted.rig.until(|rig| {
         let engine = &mut rig.pool.engine;
         if engine.checkpoint_pending() {
@@ -224,7 +225,7 @@ fn regression_reads_of_a_base_that_is_given_up_come_to_their_end() {
     assert!(adopted.rig.until(|rig| !rig.pool.engine.is_busy()), "{}", adopted.rig.pool.engine.describe());
 }
 
-/// Discards beyond the base became zeros that the map keeps, too.
+/// Discards beyond the end of the base became zeros that the map stores.
 #[test]
 fn regression_what_is_discarded_beyond_a_base_is_nothing() {
     let mut adopted = Adopted::new(&setup(1));
@@ -298,7 +299,7 @@ fn regression_nothing_is_copied_before_a_durable_root_knows_the_disk() {
     assert!(rig.pool.engine.adoption(disk).unwrap().done_blocks > 0);
 }
 
-/// Where writes cannot go past the caches a copy may be lost with a flush that failed in an earlier life: the map names it still.
+/// Where writes cannot bypass the device caches, a flush that failed in an earlier epoch may have lost a copy that the map still names.
 #[test]
 fn regression_copies_of_before_are_read_where_they_may_have_been_lost() {
     let setup = Setup { volatile_capacity: true, volatile_fast: true, durable_writes: false, ..setup(64 << 20) };
@@ -323,7 +324,7 @@ fn regression_copies_of_before_are_read_where_they_may_have_been_lost() {
     assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (false, 1, BASE_BLOCKS - 1));
     let refused = adopted.rig.pool.engine.detach_base("adopted").unwrap_err();
     assert!(refused.to_string().contains("1 could not be copied"), "{refused}");
-    // Whoever writes it again makes it good.
+    // A host's rewrite repairs the block.
     adopted.ask(300 * BLOCK, BLOCK, Op::Write(Buf::copy_of(&lost))).unwrap();
     adopted.copy_to_the_end();
     adopted.check_all();
@@ -332,16 +333,16 @@ fn regression_copies_of_before_are_read_where_they_may_have_been_lost() {
 #[test]
 fn regression_a_step_that_finds_no_space_does_not_keep_others_from_its_range() {
     let mut adopted = Adopted::new(&Setup { volatile_fast: true, capacity_bytes: 2 << 20, ..setup(1) });
-    // Its leaf has a place.
+    // Its leaf has a page.
     adopted.write(399 * BLOCK, BLOCK, 2);
     let filled = adopted.rig.fill(0);
-    // What is freed cannot be used, as no flush comes to its end.
+    // Freed slots cannot be used, because no flush ends.
     adopted.rig.devices[0].rule(|seen| if seen.kind == Kind::Flush { Fate::Held } else { Fate::Good });
     let disk = adopted.rig.disk;
     let freed = adopted.rig.submit_within(disk, 0, 0, filled / 2 * BLOCK as u64, Op::Discard);
     adopted.rig.wait(freed).unwrap();
     adopted.rig.pool.engine.set_adoption_rate(64 << 20);
-    // What was copied at the lowest rate has had its time.
+    // Enough time to copy at the lowest rate.
     adopted.rig.pass_ms(200_000);
     for _ in 0..20 {
         adopted.rig.pass_ms(10);

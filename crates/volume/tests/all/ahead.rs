@@ -1,4 +1,4 @@
-//! Reading in sequence: what is read ahead is right whatever happens to the blocks meanwhile, and its failures are nobody's.
+//! Sequential reads: read-ahead data is right whatever happens to the blocks meanwhile, and read-ahead failures reach no host.
 
 use crate::world::anatomy::{Anatomy, Part};
 use crate::world::{BULK, Oracle, Shape, World, history};
@@ -7,7 +7,7 @@ use forebay_device::faulty::{Fault, Target};
 use forebay_volume::layout::page::LEAF_ENTRIES;
 
 const CAPACITY: usize = 1;
-/// Blocks of one request of the reader, and its requests in flight.
+/// Blocks per request of the reader, and its requests in flight.
 const BLOCKS: u64 = 16;
 const DEPTH: u64 = 8;
 
@@ -24,7 +24,7 @@ fn shape() -> Shape {
     }
 }
 
-/// A pool whose disk is full, all of it on the capacity tier.
+/// A pool whose disk is full, entirely on the capacity tier.
 fn filled(seed: u64) -> Result<World, String> {
     let shape = shape();
     let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).map_err(|e| e.to_string())?;
@@ -43,7 +43,7 @@ fn ahead(world: &World) -> (u64, u64) {
     (counters.ahead_read_bytes, counters.ahead_used_bytes)
 }
 
-/// Reads the disk once; between its requests `meanwhile` does what it likes near the place where it reads.
+/// Reads the disk once; between its requests `meanwhile` changes blocks near the read position.
 fn sweep(world: &mut World, mut meanwhile: impl FnMut(&mut World, u64)) -> Result<(), String> {
     let blocks = world.shape.disk_bytes / 4096;
     for block in (0..blocks).step_by(BLOCKS as usize) {
@@ -62,7 +62,7 @@ fn a_disk_that_nobody_changes_is_read_once_and_ahead() {
     let disk_bytes = world.shape.disk_bytes;
     assert!(used > disk_bytes * 8 / 10, "{used} of {disk_bytes}");
     assert!(read <= used + used / 16, "{read} read for {used}");
-    // Not in sequence: nothing is read ahead.
+    // Random order: nothing is read ahead.
     let mut random = Random::new(1);
     for _ in 0..500 {
         world.read(random.below(disk_bytes / 4096 - 4) * 8, 4 * 8);

@@ -1,6 +1,6 @@
-//! The capacity tier without the fast one. At a checkpoint of a pool at rest what was on the capacity tier is read right,
-//! what was on the fast tier fails, and what was discarded is zeros. After a power cut at any later point each block
-//! that is read is a version that it had at the checkpoint or later, never one of another block, and never an older one.
+//! The capacity tier without the fast one. At a checkpoint of an idle pool, blocks on the capacity tier read right, blocks on the fast tier
+//! fail, and discarded blocks read as zeros. After a power cut at any later point, each readable block has the version of the checkpoint or
+//! a later one, never one of another block, and never an older one.
 
 use crate::world::anatomy::{Anatomy, bytes};
 use crate::world::history::{FULL, Mix, VOLATILE, checkpoint, run};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// The disk's id in the pool.
 const DISK_ID: u16 = 1;
 
-/// A capacity tier that was opened alone.
+/// A capacity tier opened alone.
 struct Alone {
     pool: Pool,
     report: AloneReport,
@@ -40,7 +40,7 @@ impl Alone {
         done.pop().expect("a request without end").result
     }
 
-    /// What a block holds; `None` where it cannot be read.
+    /// Contents of a block; `None` where it cannot be read.
     fn read(&mut self, block: u64) -> Option<forebay_block::Buf> {
         match self.ask(block, Op::Read) {
             Ok(Outcome::Data(data)) => Some(data),
@@ -50,7 +50,7 @@ impl Alone {
         }
     }
 
-    /// Ends it as a server would, and looks whether anything was written.
+    /// Closes it as a server would, and checks that nothing was written.
     fn end(mut self) {
         let write = self.ask(0, Op::Write(forebay_block::Buf::zeroed(4096)));
         assert!(matches!(write, Err(RequestError::ReadOnly(_))), "{write:?}");
@@ -62,7 +62,7 @@ impl Alone {
     }
 }
 
-/// How a pool lives after the checkpoint.
+/// Activity of the pool after the checkpoint.
 #[derive(Clone, Copy)]
 struct After {
     mix: Mix,
@@ -70,12 +70,12 @@ struct After {
     depth: usize,
 }
 
-/// What is known of the checkpoint.
+/// State at the checkpoint.
 struct Known {
     number: u64,
-    /// Oldest version of each block that may be seen from then on.
+    /// Oldest version of each block that may be read from then on.
     since: BTreeMap<u64, usize>,
-    /// Device on which each block was.
+    /// Device of each block.
     mapped: BTreeMap<(u16, u64), usize>,
 }
 
@@ -97,7 +97,7 @@ fn look_at_rest(shape: &Shape, world: &World) -> Result<Known, String> {
         return Err(format!("nothing is damaged: {:?}", alone.report));
     }
     let on_fast = anatomy.mapped.values().filter(|&&device| device == 0).count() as u64;
-    // What was destaged since is there.
+    // Blocks destaged since are readable.
     if disk.gone.blocks + disk.later_blocks != on_fast {
         return Err(format!("{on_fast} blocks were on the fast tier: {disk:?}"));
     }
@@ -114,7 +114,7 @@ fn look_at_rest(shape: &Shape, world: &World) -> Result<Known, String> {
     Ok(Known { number: anatomy.header.checkpoint, since, mapped: anatomy.mapped })
 }
 
-/// What is shown after a power cut; how many blocks of after the checkpoint.
+/// Checks the readable blocks after a power cut; returns how many are later than the checkpoint.
 fn look_after_cut(shape: &Shape, image: &Image, oracle: &Oracle, known: &Known) -> Result<u64, String> {
     let mut alone = Alone::open(shape, image).map_err(|error| error.to_string())?;
     let disk = alone.report.disks[0].clone();
@@ -181,7 +181,7 @@ fn lives_in_which_nothing_is_flushed() {
     lives("volatile", 100, &Shape::default(), After { mix: VOLATILE, requests: 60, depth: 16 });
 }
 
-/// Bands are collected all the time: what the checkpoint names must not be written over.
+/// Bands are collected all the time; bands that the checkpoint names must not be overwritten.
 #[test]
 fn lives_of_constant_collection() {
     let shape = Shape {
@@ -202,7 +202,7 @@ fn lives_of_compressed_blocks() {
     lives("compressed groups", 40, &groups, After { mix: FULL, requests: 300, depth: 8 });
 }
 
-/// Bands of several groups, the last of which has no data.
+/// Bands of several groups; the last group has no data.
 #[test]
 fn lives_with_bands_of_several_groups() {
     for band_blocks in [150, 65] {
@@ -218,8 +218,8 @@ fn lives_with_bands_of_several_groups() {
     }
 }
 
-/// The capacity-side area takes no writes after the checkpoint, and the pool goes on: how many bands that the checkpoint names
-/// were used again, as far as that is reported.
+/// Writes to the capacity-side area fail after the checkpoint while the pool continues. Checks how bands that the checkpoint names are
+/// reused, as far as that is reported.
 fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     let mut random = Random::new(seed);
     let images = shape.format();
@@ -228,7 +228,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     run(&mut world, &mut random, FULL, 60, 8)?;
     checkpoint(&mut world)?;
     let known = look_at_rest(shape, &world)?;
-    // All of it, or the header only; what is reported as failed may have been written.
+    // The whole area, or the header only; a write reported as failed may have been carried out.
     let range = match random.below(2) {
         0 => area.offset_bytes..area.offset_bytes + area.len_bytes(),
         _ => {
@@ -250,7 +250,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     }
     let (images, oracle) = world.cut(&mut random);
     let mut alone = Alone::open(shape, &images[1]).map_err(|error| error.to_string())?;
-    // A header that was reported as failed may be there, of the first attempts or of one much later.
+    // A header reported as failed may exist, from an early or a much later attempt.
     if !alone.report.checkpoint.checked_sub(known.number).is_some_and(|later| later == 0 || later % 16 == 1) {
         return Err(format!("checkpoint {} is shown, not {}", alone.report.checkpoint, known.number));
     }
@@ -269,7 +269,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
     }
     let is_reported = alone.report.warnings.iter().any(|warning| warning.contains("used again"));
     alone.end();
-    // With the fast tier all is there, and the capacity side is put right.
+    // With the fast tier all data is there, and the capacity side is repaired.
     let mut world = World::open(shape, images, seed, oracle).map_err(|error| error.to_string())?;
     world.check_survivors()?;
     run(&mut world, &mut random, FULL, 10, 8)?;

@@ -5,8 +5,8 @@ use forebay_block::Random;
 use forebay_device::faulty::{Fault, Target};
 use forebay_volume::layout::superblock::Superblock;
 
-/// One header copy was on the device, its twin's write failed, and the next attempt wrote its blob under that header:
-/// after a power cut the pool could not be opened.
+/// One header copy was written, the write of its twin failed, and the next attempt wrote its blob under that header: after a power cut the
+/// pool could not be opened.
 #[test]
 fn a_failed_root_header_write_does_not_cost_the_pool() {
     let shape = Shape::default();
@@ -40,7 +40,7 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
     }
 }
 
-/// More leaves than slots were kept for their pages: writes hung, and after a crash recovery found no slot either.
+/// There were more leaves than slots reserved for their pages: writes hung, and after a crash recovery found no slot either.
 #[test]
 fn many_leaves_on_a_small_fast_tier_can_be_checkpointed() {
     let leaves: u64 = 55;

@@ -1,14 +1,14 @@
-//! Tests in a process of their own: where the stack overflows, memory runs out or nothing ever ends, a process ends.
+//! Tests in a process of their own, so that a stack overflow, exhausted memory or an endless loop ends only that process.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set for the process that runs the body of the test.
+/// Set in the process that runs the test's body.
 const CHILD: &str = "FOREBAY_TEST_CHILD";
-/// Far more than any of them takes.
+/// Far more than any test takes.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs the body of the test that calls this in a process of its own, with at most so much memory.
+/// Runs the body of the calling test in its own process, with at most `memory_limit_kib` of memory.
 pub fn in_a_process(memory_limit_kib: u64, body: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {
         return body();
@@ -37,7 +37,7 @@ pub fn in_a_process(memory_limit_kib: u64, body: impl FnOnce()) {
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
-/// Memory that this process holds.
+/// Resident memory of this process in bytes.
 pub fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -1,8 +1,8 @@
-//! Power cuts at any point of random histories: the rules of durability hold one by one.
+//! Power cuts at any point of random histories: each rule of durability holds.
 //!
-//! Each history runs on devices with a volatile cache that complete out of order; at a random step the power is cut
-//! (any subset of the unflushed sectors survives, torn at sector size), the pool is recovered, possibly cut again in
-//! the middle of recovery, and every block is compared with what the oracle allows.
+//! Each history runs on devices with a volatile cache that complete out of order. At a random step the power is cut (any subset of the
+//! unflushed sectors survives, torn at sector size). The pool is recovered, sometimes with another cut during recovery, and every block is
+//! compared with what the oracle allows.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use forebay_block::Random;
 use forebay_device::Image;
 use forebay_prism::Compress;
 
-/// How a history is made.
+/// Parameters of a history.
 #[derive(Clone, Copy)]
 struct Plan {
     seed: u64,
@@ -21,7 +21,7 @@ struct Plan {
 }
 
 fn sector_of(random: &mut Random, shape: &Shape) -> u64 {
-    // A few leaves, a few dozen blocks in each: overlaps are frequent and the live data fits the pool.
+    // A few leaves with a few dozen blocks each: overlaps are frequent, and the live data fits the pool.
     let leaves = shape.disk_bytes / (400 * 4096);
     let leaf = random.below(leaves.min(shape.leaves));
     let block = leaf * 400 + random.below(24);
@@ -75,7 +75,7 @@ fn one_operation(world: &mut World, random: &mut Random) {
     };
 }
 
-/// Runs a history up to a random device step, then cuts.
+/// Runs a history up to a random device step, then cuts the power.
 fn history(world: &mut World, random: &mut Random, operations: u32) -> Result<(), String> {
     let crash_after = world.steps() + 1 + random.below(u64::from(operations) * 4);
     let depth = 1 + random.index(12);
@@ -108,7 +108,7 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
     let mut oracle = Oracle::default();
     for round in 0..plan.rounds {
         let context = |error: String| format!("seed {} round {round}: {error}", plan.seed);
-        // Sometimes the power fails again while recovering: what it decided must not change.
+        // Sometimes the power fails again during recovery: its decisions must not change.
         if random.chance(1, 3) {
             images = cut_recovery(shape, images, &mut random).map_err(context)?;
         }
@@ -136,7 +136,7 @@ fn run(plan: Plan, shape: &Shape) -> Result<(), String> {
     world.check_survivors().map_err(|e| format!("seed {}: at the end: {e}", plan.seed))
 }
 
-/// Offline verification of what the crash left finds nothing.
+/// Offline verification of the state after the crash finds nothing.
 fn verify_clean(shape: &Shape, images: &[Image]) -> Result<(), String> {
     let shared: Vec<_> =
         (0u64..).zip(images).map(|(i, image)| crate::world::Shared::new(&format!("d{i}"), image.clone(), i)).collect();
@@ -180,14 +180,14 @@ fn random_histories_survive_power_cuts() {
     many("default", 0..600, &Shape::default(), 60);
 }
 
-/// The fast tier is so small that it is nearly always full: destage, bypass and stalls everywhere.
+/// The fast tier is so small that it is nearly always full: destage, bypass and stalls occur everywhere.
 #[test]
 fn a_full_fast_tier_survives_power_cuts() {
     let shape = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     many("full fast tier", 0..300, &shape, 120);
 }
 
-/// So few bands that collection runs all the time.
+/// So few bands that garbage collection runs all the time.
 #[test]
 fn constant_collection_survives_power_cuts() {
     let shape = Shape {
@@ -200,8 +200,8 @@ fn constant_collection_survives_power_cuts() {
     many("constant collection", 0..300, &shape, 160);
 }
 
-/// Bands of several groups, each with a summary of its own; few bands, so that they are collected, and two more than the
-/// histories fill: up to six are open at once, for a class and a lifetime each.
+/// Bands of several groups, each with its own summary. Few bands, so that they are collected, but two more than the histories fill: up to
+/// six are open at once, one for each class and lifetime.
 fn grouped(band_blocks: u64) -> Shape {
     let band_bytes = band_blocks * 4096;
     Shape {
@@ -220,7 +220,7 @@ fn bands_of_several_groups_survive_power_cuts() {
     many("an empty group", 0..150, &grouped(65), 160);
 }
 
-/// Everything that is destaged is compressed, and collected so.
+/// All destaged data is compressed, and collected in that form.
 #[test]
 fn compressed_blocks_survive_power_cuts() {
     let plain = Shape { compress: Compress::Lz4, ..Shape::default() };
@@ -233,14 +233,14 @@ fn compressed_blocks_survive_power_cuts() {
     many("compressed, three groups", 0..150, &groups, 200);
 }
 
-/// Fewer frames than leaves: every request may miss, checkpoints follow one another.
+/// Fewer frames than leaves: every request may miss, and checkpoints follow one another.
 #[test]
 fn constant_paging_survives_power_cuts() {
     let shape = Shape { frames: 5, ..Shape::default() };
     many("constant paging", 0..300, &shape, 60);
 }
 
-/// The tests are shown to work: with one rule broken, some history fails.
+/// Shows that the tests work: with one rule broken, some history fails.
 #[cfg(feature = "planted-faults")]
 mod planted {
     use super::*;
@@ -252,7 +252,7 @@ mod planted {
         for seed in 0..400 {
             for shape in &shapes {
                 let plan = Plan { seed, rounds: 4, operations: 240 };
-                // A broken rule may also trip an assertion on the way.
+                // A broken rule may also fail an assertion.
                 match std::panic::catch_unwind(|| run(plan, shape)) {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => return eprintln!("{name}: found: {error}"),

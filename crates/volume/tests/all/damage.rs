@@ -1,5 +1,5 @@
-//! Devices that were damaged, truncated, exchanged or replaced by older copies of themselves: a clear error each, or
-//! right data, or an error for just the blocks concerned. Never a panic, never wrong data, never an older version.
+//! Devices that are damaged, truncated, exchanged or replaced by older copies of themselves: a clear error, right data, or an error for
+//! only the affected blocks. Never a panic, wrong data or an older version.
 
 mod harm;
 mod judge;

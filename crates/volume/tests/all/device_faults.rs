@@ -1,5 +1,5 @@
-//! Devices that fail: errors go to whom they concern, everybody else goes on, nothing hangs, nothing is wrong, and
-//! after the power cut that follows all that was flushed is there.
+//! Failing devices: errors reach only the requests concerned, all others continue, nothing hangs or returns wrong data, and after the
+//! following power cut all flushed data is there.
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! Disks that come and go.
+//! Adding and removing disks.
 
 use crate::holes::rig::{Rig, Setup, findings};
 use crate::world::{Oracle, Shape, World, history};
@@ -7,7 +7,7 @@ use forebay_prism::{ClassSpec, Place};
 use forebay_volume::layout::page::LEAF_ENTRIES;
 use forebay_volume::{AdminError, Op};
 
-/// A disk added while a checkpoint is in progress keeps its id to itself.
+/// A disk added during a checkpoint keeps its id.
 #[test]
 fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     let shape = Shape::default();
@@ -28,7 +28,7 @@ fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     assert!(world.pool.engine.disk_named("second").is_some(), "replaced by third, id {third:?}");
 }
 
-/// Removing a disk gives its index pages back.
+/// Removing a disk frees its index pages.
 #[test]
 fn a_removed_disk_leaves_no_slots_behind() {
     let shape = Shape { frames: 40, ..Shape::default() };
@@ -69,7 +69,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
     assert_eq!(world.pool.engine.status().fast.used_bytes, used);
 }
 
-/// A request that lies in two leaves of the map was judged part by part, each by its own length.
+/// A request across two leaves of the map was classified part by part, each by the part's length.
 #[test]
 fn regression_a_rule_of_request_size_holds_across_leaves_of_the_map() {
     let mut rig = Rig::new(&Setup::default());
@@ -87,7 +87,7 @@ fn regression_a_rule_of_request_size_holds_across_leaves_of_the_map() {
     }
 }
 
-/// What was discarded behind the new end was data until a restart, and for ever where live data shares its leaf of the map.
+/// Blocks discarded behind the new end counted as data until a restart, or for ever where live data shares their leaf of the map.
 #[test]
 fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
     let mut rig = Rig::new(&Setup::default());
@@ -119,7 +119,7 @@ fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
     assert_eq!(findings(&setup, &rig.cut(|_| true)), Vec::<String>::new());
 }
 
-/// Zeros behind the new end stayed in the leaf in which the disk ends: it could not be removed, nor made smaller, any more.
+/// Zeros behind the new end stayed in the leaf in which the disk ends: the disk could no longer be removed or shrunk.
 #[test]
 fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
     let mut rig = Rig::new(&Setup::default());
@@ -139,7 +139,7 @@ fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
     assert_eq!(rig.pool.engine.remove_disk("disk"), Ok(()));
 }
 
-/// What a crash had left of a disk that was being removed was served under its name by the next start.
+/// After a crash during the removal of a disk, the next start served the rest under the disk's name.
 #[test]
 fn regression_what_is_left_of_a_removed_disk_has_not_its_name() {
     let mut rig = Rig::new(&Setup::default());

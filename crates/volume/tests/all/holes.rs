@@ -1,5 +1,5 @@
-//! One regression test for each hole that reading the engine's first edition showed. Each tells in its comment what went
-//! wrong, and asks only what a host may ask: that data is there, right, and that requests end.
+//! One regression test for each fault that a review of the engine's first version found. Each comment describes the fault; the tests check
+//! only what a host may expect: data is there and right, and requests end.
 
 pub mod device;
 pub mod rig;

@@ -1,17 +1,17 @@
-//! When a disk does without its base: not before that is durable, and not where the base is needed.
+//! When a disk gives up its base: only once that is durable, and never where the base is still needed.
 
 use super::*;
 
 const LAST: usize = BASE_BLOCKS as usize - 1;
 
-/// Where on a device the disk's last block lies, which is on no other place of it.
+/// Place of the disk's last block on a device; the device holds its data nowhere else.
 fn place_of_last(adopted: &Adopted, device: usize) -> u64 {
     let block = adopted.model[LAST * BLOCK..][..BLOCK].to_vec();
     let at = adopted.rig.devices[device].bytes(|bytes| bytes.windows(BLOCK).step_by(BLOCK).position(|at| at == block));
     at.expect("the last block is on this device") as u64 * BLOCK as u64
 }
 
-/// The base is detached, and a flush of a device fails, which takes the last block with it.
+/// Detaches the base while a flush of a device fails and loses the last block.
 fn detach_with_a_flush_that_loses_the_last_block(adopted: &mut Adopted, device: usize) {
     let at = place_of_last(adopted, device);
     let device = adopted.rig.devices[device].clone();
@@ -25,20 +25,20 @@ fn detach_with_a_flush_that_loses_the_last_block(adopted: &mut Adopted, device: 
     adopted.rig.checkpoint();
 }
 
-/// However long it takes, the base stays, and whoever wants to detach it learns of the one block.
+/// The base stays however long it takes, and the detach request reports the one block.
 fn its_last_block_is_needed(adopted: &mut Adopted) {
     (0..40).for_each(|_| adopted.rig.pass_ms(500));
     assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_some());
     let refused = adopted.rig.pool.engine.detach_base("adopted");
     let Err(AdminError::BaseNeeded { done_blocks, why, .. }) = &refused else { panic!("{refused:?}") };
     assert!(*done_blocks == BASE_BLOCKS - 1 && why.contains("; 1 could not be copied"), "{refused:?}");
-    // It is written again, and then nothing keeps the base.
+    // A rewrite of the block releases the base.
     adopted.write(LAST * BLOCK, BLOCK, 77);
     adopted.copy_to_the_end();
     adopted.rig.pool.engine.detach_base("adopted").unwrap();
 }
 
-/// A flush that was to make the last copies durable has lost one: the base was given up all the same, and had the only good copy.
+/// The flush that was to make the last copies durable lost one, but the base, with the only good data, was given up all the same.
 #[test]
 fn regression_a_base_is_kept_where_the_flush_before_it_is_given_up_loses_a_copy() {
     let setup = Setup { volatile_capacity: true, durable_writes: false, ..setup(64 << 20) };
@@ -48,8 +48,8 @@ fn regression_a_base_is_kept_where_the_flush_before_it_is_given_up_loses_a_copy(
     its_last_block_is_needed(&mut adopted);
 }
 
-/// A host wrote a part of a block, and the rest of it came from the base into the cache of a device that can write past it. A flush
-/// failed and took it: only copies were thought to be at stake, and those had gone past the cache.
+/// A host wrote part of a block whose rest came from the base, into the cache of a device that supports write-through. A failed flush lost
+/// the block, but only copies were thought to be at risk, and those had been written through.
 #[test]
 fn regression_a_base_is_kept_where_a_flush_loses_a_block_of_which_a_host_wrote_a_part() {
     let mut adopted = Adopted::new(&Setup { volatile_fast: true, ..setup(64 << 20) });
@@ -59,7 +59,7 @@ fn regression_a_base_is_kept_where_a_flush_loses_a_block_of_which_a_host_wrote_a
     its_last_block_is_needed(&mut adopted);
 }
 
-/// The same with a restart between the loss and the detach: what another life had copied or written was passed over unread.
+/// The same with a restart between loss and detach: blocks that an earlier epoch had copied or written were not read.
 #[test]
 fn regression_a_base_is_kept_where_another_life_has_lost_a_block() {
     for restarts in [false, true] {
@@ -73,7 +73,7 @@ fn regression_a_base_is_kept_where_another_life_has_lost_a_block() {
     }
 }
 
-/// A copy rotted after the copying had gone by, and a scrub found it: the base, with the only good copy, was let go.
+/// A scrub found a copy that had rotted after the copying had passed it, but the base, with the only good data, was given up.
 #[test]
 fn regression_a_base_is_kept_where_damage_is_found_behind_the_copying() {
     let mut adopted = Adopted::new(&setup(64 << 20));
@@ -86,7 +86,7 @@ fn regression_a_base_is_kept_where_damage_is_found_behind_the_copying() {
     its_last_block_is_needed(&mut adopted);
 }
 
-/// A detach was taken, and waited for a checkpoint; what a scrub found meanwhile did not keep the base.
+/// A detach waited for a checkpoint; damage that a scrub found meanwhile did not keep the base.
 #[test]
 fn regression_a_base_is_kept_where_damage_is_found_while_a_detach_waits() {
     let mut adopted = Adopted::new(&setup(64 << 20));
@@ -123,7 +123,7 @@ fn regression_a_detach_is_shown_as_done_when_it_is_durable_and_may_be_asked_for_
     assert!(matches!(adopted.rig.pool.engine.detach_base("adopted"), Err(AdminError::NoBase(_))));
 }
 
-/// A base that was detached while a checkpoint was in progress was gone with that checkpoint, in whose map the last copies were not yet.
+/// A base detached during a checkpoint ended with that checkpoint, whose map did not yet contain the last copies.
 #[test]
 fn regression_a_checkpoint_in_progress_does_not_end_a_base() {
     let mut adopted = Adopted::new(&setup(64 << 20));

@@ -1,4 +1,4 @@
-//! Damage to what lies on the devices, and the pools that it is done to.
+//! Kinds of damage, and the pools that are damaged.
 
 use crate::world::Shape;
 use crate::world::anatomy::{Anatomy, bytes};
@@ -8,15 +8,15 @@ use forebay_device::Image;
 use forebay_device::instant::Store;
 use std::ops::Range;
 
-/// How bytes are damaged.
+/// Kind of damage to bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Harm {
     Flip,
     Zero,
     Noise,
-    /// One sector of it.
+    /// One sector of the range is damaged.
     Torn,
-    /// The bytes that were there at the end of the epoch before: a write that the device lost.
+    /// The bytes of the end of the previous epoch: the device lost a write.
     Lost,
 }
 
@@ -48,7 +48,7 @@ pub fn harm(aged: &Aged, images: &mut [Image], device: usize, range: &Range<u64>
     }
 }
 
-/// Small enough that all the tiers, the journal's wrap and a few checkpoints take part.
+/// Small enough that all tiers, the journal's wrap and a few checkpoints take part.
 fn shapes() -> [Shape; 3] {
     let small = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     // Two groups in a band.

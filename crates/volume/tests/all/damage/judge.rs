@@ -1,4 +1,4 @@
-//! What becomes of a damaged pool: refused, or served with what could not be read.
+//! The outcome of a damaged pool: refused, or served with unreadable blocks.
 
 use crate::world::history::{Aged, quiet, stop};
 use crate::world::{Oracle, Shape, World};
@@ -8,17 +8,17 @@ use forebay_volume::RequestError;
 use forebay_volume::recovery::OpenError;
 use std::collections::BTreeSet;
 
-/// What became of a damaged pool.
+/// Outcome of a damaged pool.
 #[derive(Debug)]
 pub enum Verdict {
     Refused(OpenError),
-    /// Served; so many blocks could not be read.
+    /// Served with this many unreadable blocks.
     Served {
         damaged: usize,
     },
 }
 
-/// Opens what is there and reads all of it; then overwrites some of it, stops, and looks at it once more.
+/// Opens the images and reads everything; then overwrites some blocks, stops, and checks again.
 pub fn judge(aged: &Aged, images: Vec<Image>) -> Result<Verdict, String> {
     let attempt = || look(&aged.shape, images, aged.oracle.clone());
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt)).map_err(|_| "panic".to_owned())?
@@ -30,7 +30,7 @@ fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle) -> Result<Verdict, St
         Err(error) => return Ok(Verdict::Refused(error)),
     };
     let damaged = survivors(&mut world)?;
-    // The pool works on: what is damaged can be overwritten, and nothing else is lost by that.
+    // The pool still works: damaged blocks can be overwritten, and that loses nothing else.
     for &block in damaged.iter().take(3) {
         world.write(block * 8, 8, false, None);
     }
@@ -48,7 +48,7 @@ fn look(shape: &Shape, images: Vec<Image>, oracle: Oracle) -> Result<Verdict, St
     Ok(Verdict::Served { damaged: damaged.len() })
 }
 
-/// Reads every block the oracle knows; gives those that are damaged.
+/// Reads every block that the oracle knows; returns the damaged ones.
 pub fn survivors(world: &mut World) -> Result<BTreeSet<u64>, String> {
     let mut damaged = BTreeSet::new();
     for (_, block) in world.oracle.places() {
@@ -63,12 +63,12 @@ pub fn survivors(world: &mut World) -> Result<BTreeSet<u64>, String> {
     Ok(damaged)
 }
 
-/// Whether all of it was served.
+/// Whether everything was served.
 pub fn whole(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Served { damaged: 0 })
 }
 
-/// Whether an error says what is wrong.
+/// Whether an error names what is wrong.
 pub fn is_specific(error: &OpenError) -> bool {
     let message = error.to_string();
     !message.is_empty()

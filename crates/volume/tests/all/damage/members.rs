@@ -1,4 +1,4 @@
-//! Devices that are truncated, exchanged, of another pool, or older copies of themselves.
+//! Devices that are truncated, exchanged, of another pool, or older copies.
 
 use super::harm::pools;
 use super::judge::{Verdict, judge, whole};
@@ -59,7 +59,7 @@ fn longer_devices_are_taken() {
     }
 }
 
-/// Opens images under the names `d0`, `d1`.. that must not make a pool.
+/// Opens images that must not make a pool, under the names `d0`, `d1` and so on.
 fn refusal(aged: &Aged, images: &[&Image]) -> MemberError {
     let shared = images.iter().enumerate().map(|(i, &image)| Shared::new(&format!("d{i}"), image.clone(), 1)).collect();
     match World::open_shared(&aged.shape, shared, Oracle::default()).map(|_| ()) {
@@ -84,13 +84,13 @@ fn swapped_missing_and_copied_devices_are_named() {
         assert!(matches!(&error, MemberError::Missing { role: "capacity", .. }), "{error}");
         let error = refusal(&aged, &[fast, &Image::zeroed(2 << 20)]);
         assert!(matches!(&error, MemberError::Superblock { device, .. } if device == "d1"), "{error}");
-        // A copy that is older than the original is a copy all the same.
+        // A copy older than the original is still a copy.
         let error = refusal(&aged, &[fast, capacity, &aged.older[0][1]]);
         assert!(matches!(&error, MemberError::Copy { .. }), "{error}");
     }
 }
 
-/// Gives the images of a pool another pool's id, as if they were formatted separately.
+/// Gives the images of a pool another pool id, as if they were formatted separately.
 fn other_pool(images: &[Image]) -> Vec<Image> {
     let rename = |image: &Image| {
         let mut image = image.clone();
@@ -114,7 +114,7 @@ fn devices_of_another_pool_are_named() {
     }
 }
 
-/// Superblocks of one pool over everything else of another: nothing of it carries the right pool id.
+/// The superblocks of one pool over all other data of another: none of that data carries the right pool id.
 #[test]
 fn the_inside_of_another_pool_is_not_believed() {
     for (name, aged, ..) in pools(0..2) {
@@ -137,7 +137,7 @@ fn stale_devices_are_named() {
     }
 }
 
-/// Both devices as they were: nothing can tell, and nothing is wrong with that state.
+/// Both devices are older: this is undetectable, and the state is consistent.
 #[test]
 fn an_older_copy_of_the_whole_pool_opens() {
     for (_, aged, ..) in pools(0..2) {
@@ -147,7 +147,7 @@ fn an_older_copy_of_the_whole_pool_opens() {
     }
 }
 
-/// A capacity device as it was earlier in the same epoch carries the right epoch; the checksums tell.
+/// A capacity device of an earlier time in the same epoch has the right epoch; only checksums detect it.
 #[test]
 fn a_capacity_device_stale_within_the_epoch_is_known_by_checksums() {
     let mut damaged_blocks = 0;

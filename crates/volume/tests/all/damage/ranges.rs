@@ -1,4 +1,4 @@
-//! Ranges and bits of devices are damaged, whatever lies there.
+//! Damaged ranges and bits anywhere on the devices.
 
 use super::harm::{Harm, harm, pools};
 use super::judge::{Verdict, is_specific, judge};
@@ -22,8 +22,8 @@ fn whole_regions_gone() {
     }
 }
 
-/// The journal's tail and the newest watermark block are the only witnesses of how far the journal was durable:
-/// without them, damage to what came after the last root cannot be distinguished from writes that were never flushed.
+/// Only the journal's tail and the newest watermark block prove how far the journal was durable. Without them, damage after the last root
+/// cannot be distinguished from writes that were never flushed.
 fn keeps_a_witness(anatomy: &Anatomy, device: usize, range: &Range<u64>) -> bool {
     let hit = |part| anatomy.of_part(part).into_iter().any(|p| overlap(&p.bytes, range));
     device != 0 || !hit(Part::Watermark) || !(hit(Part::Batch) || hit(Part::Slot))
@@ -72,7 +72,7 @@ fn random_bits_flipped() {
             for _ in 0..flips {
                 let device = random.index(2);
                 let at = if random.chance(1, 2) {
-                    // Where something is: most of a small pool is empty.
+                    // Chooses a place with data: most of a small pool is empty.
                     let place = &anatomy.places[random.index(anatomy.places.len())];
                     if place.device != device {
                         continue;

@@ -1,4 +1,4 @@
-//! A scrub finds what reads would fail on, and nothing else; it changes nothing, and it goes on after a stop and after a power cut.
+//! A scrub finds exactly what reads would fail on, changes nothing, and continues after a stop and after a power cut.
 
 use super::harm::{Harm, harm, pools};
 use crate::world::anatomy::Part;
@@ -17,7 +17,7 @@ fn pass_time(world: &mut World) -> Result<(), String> {
     world.poll()
 }
 
-/// Lets time pass until no pass goes on.
+/// Lets time pass until no scrub pass runs.
 fn to_its_end(world: &mut World) -> Result<(), String> {
     for _ in 0..20_000 {
         if world.pool.engine.scrub().record.state == ScrubState::Idle {
@@ -28,7 +28,7 @@ fn to_its_end(world: &mut World) -> Result<(), String> {
     Err(format!("a scrub without end: {:?}", world.pool.engine.scrub()))
 }
 
-/// Blocks that cannot be read, of those that a leaf maps or may map.
+/// Unreadable blocks among those that a leaf maps or may map.
 fn unreadable(world: &mut World) -> BTreeSet<u64> {
     let blocks = world.shape.disk_bytes / 4096;
     (0..blocks).filter(|&block| world.try_read_block(block).unwrap().is_err()).collect()
@@ -71,7 +71,7 @@ fn finds_each_block_that_cannot_be_read_and_no_other() {
         let unreadable = unreadable(&mut world);
         assert_eq!(found, unreadable, "{name}");
         met += found.len();
-        // Once more: what is damaged was not changed by that.
+        // A second pass finds the same: the first changed nothing.
         world.pool.engine.start_scrub();
         to_its_end(&mut world).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(world.pool.engine.scrub().record.last.unwrap().bad_blocks, last.bad_blocks, "{name}");
@@ -89,7 +89,7 @@ fn reads_all_that_is_stored_and_goes_on_where_it_was() {
     }
     world.flush();
     world.settle(0).unwrap();
-    // A second and more for each step, so that it is met on its way.
+    // More than a second for each step, so that the stop comes during the pass.
     world.pool.engine.set_scrub_rate(64 << 10);
     world.now_ns += 1_000_000_000;
     world.pool.engine.start_scrub();
@@ -147,7 +147,7 @@ fn goes_on_after_power_cuts_beside_a_busy_host() {
     }
 }
 
-/// A stop in the middle of a pass is as clean as any: a pass that came to its end meanwhile asked for a checkpoint of its own.
+/// A stop in the middle of a pass was not clean: the pass, which ended meanwhile, requested a checkpoint of its own.
 #[test]
 fn regression_a_pass_that_ends_while_the_pool_stops() {
     for (name, aged, ..) in pools(30..33) {

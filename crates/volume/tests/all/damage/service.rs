@@ -1,4 +1,4 @@
-//! A damaged pool is served on: what is damaged stays so until it is overwritten, and the rest stays right.
+//! A damaged pool stays in service: damaged blocks fail until they are overwritten, and the others stay right.
 
 use super::harm::{Harm, harm, pools};
 use super::judge::survivors;
@@ -7,8 +7,8 @@ use crate::world::history::quiet;
 use crate::world::{DISK, World, content_of};
 use std::collections::BTreeSet;
 
-/// Random histories go on over damaged data: reads are right or fail, and neither destage nor collection launders
-/// damaged blocks into good ones.
+/// Random histories continue over damaged data: reads are right or fail, and neither destage nor collection turns damaged blocks into good
+/// ones.
 #[test]
 fn moving_damaged_blocks_does_not_launder_them() {
     let (mut met, mut moved) = (0, 0);
@@ -26,7 +26,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
         let first = check(&mut world);
         met += first.len();
         for round in 0..200 {
-            // New data outside the damaged blocks, no more than there is room for; reads of those are checked below.
+            // New data outside the damaged blocks, no more than fits; its reads are checked below.
             let block = random.below(8) * 400 + 200 + random.below(12);
             world.write(block * 8, 8, false, [None, Some(crate::world::BULK)][round % 2]);
             world.settle(4).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -35,7 +35,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
         world.now_ns += 1_000_000_000;
         quiet(&mut world).unwrap();
         moved += world.pool.engine.status().counters.damaged_moves;
-        // What was good is good, and what was damaged is damaged.
+        // Good blocks stay good, damaged ones stay damaged.
         for (_, block) in world.oracle.places() {
             match world.try_read_block(block).unwrap() {
                 Ok(data) => {
@@ -51,7 +51,7 @@ fn moving_damaged_blocks_does_not_launder_them() {
     assert!(met > 100 && moved > 10, "{met} blocks damaged, {moved} of them moved");
 }
 
-/// The same over random histories with a second round of recovery.
+/// The same over random histories with a second recovery.
 #[test]
 fn damage_and_power_cuts_together() {
     for (name, aged, anatomy, mut random) in pools(0..12) {
@@ -65,7 +65,7 @@ fn damage_and_power_cuts_together() {
         let mut world =
             World::open(&aged.shape, images, 1, aged.oracle.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         survivors(&mut world).unwrap_or_else(|error| panic!("{name}: {error}"));
-        // Also what was never written: a damaged leaf does not know that.
+        // Includes blocks that were never written: a damaged leaf cannot distinguish them.
         let all = (0..8).flat_map(|leaf| (0..64).map(move |i| leaf * 400 + i));
         let damaged: BTreeSet<u64> = all.filter(|&block| world.try_read_block(block).unwrap().is_err()).collect();
         for _ in 0..60 {
@@ -85,10 +85,10 @@ fn damage_and_power_cuts_together() {
     }
 }
 
-/// Regression: every write to a damaged leaf failed, for ever.
+/// Regression: every write to a damaged leaf failed for ever.
 #[test]
 fn a_damaged_leaf_can_be_overwritten_and_discarded() {
-    // The space of what the leaf mapped is not known, and so not given back: the larger shape has room for that.
+    // The space that the damaged leaf mapped is unknown and thus not freed: the larger shape has enough space.
     for (name, aged, anatomy, mut random) in pools(0..4).filter(|(name, ..)| name.contains("shape 0")) {
         let mut images = aged.images.clone();
         for place in anatomy.of_part(Part::Leaf) {

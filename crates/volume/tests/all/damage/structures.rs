@@ -1,4 +1,4 @@
-//! One structure is damaged: single instances of it, or all copies.
+//! Damage to one kind of structure: single instances, or all copies.
 
 use super::harm::{HARMS, Harm, harm, pools};
 use super::judge::{Verdict, judge, whole};
@@ -21,7 +21,7 @@ fn undamaged_pools_are_whole() {
     }
 }
 
-/// Damages single instances of one structure in every way; counts (refused, served with damage).
+/// Damages single instances of a structure in every way; counts (refused, served with damage).
 fn each_instance(part: Part, seeds: Range<u64>, instances: usize, allowed: impl Fn(&Verdict) -> bool) -> (u32, u32) {
     let mut counts = (0, 0);
     let mut tried = 0;
@@ -76,7 +76,7 @@ fn damaged_band_summaries_only_stop_collection() {
 
 #[test]
 fn a_damaged_root_blob_is_refused() {
-    // A blob the history did not change is no damage when it comes back; the clean case cannot occur otherwise.
+    // A blob that the history did not change is no damage when it returns; otherwise a whole pool cannot occur.
     let allowed = |v: &Verdict| matches!(v, Verdict::Refused(OpenError::Root { .. })) || whole(v);
     let (refused, _) = each_instance(Part::RootBlob, 0..8, 1, allowed);
     assert!(refused >= 8 * 4 * 4, "{refused}");
@@ -91,8 +91,8 @@ fn a_damaged_index_page_is_refused() {
 
 #[test]
 fn a_damaged_journal_batch_is_refused_or_was_not_durable() {
-    // Served with damage: the batch was durable and nothing that survived says so (the documented window), and the
-    // space of what it replaced was in use again.
+    // Served with damage: the batch was durable but no surviving evidence shows it (the documented window), and the space of what it
+    // replaced was in use again.
     let allowed = |v: &Verdict| matches!(v, Verdict::Refused(OpenError::Journal { .. }) | Verdict::Served { .. });
     let (refused, _) = each_instance(Part::Batch, 0..12, 8, allowed);
     assert!(refused >= 100, "{refused}");
@@ -127,12 +127,12 @@ fn all_superblock_copies_gone() {
                 }
                 let verdict = judge(&aged, images);
                 let right = match (&verdict, how, device) {
-                    // The epoch of the fast device is that of its root.
+                    // The epoch of the fast device comes from its root.
                     (Ok(v), Harm::Lost, 0) => whole(v),
                     (Ok(Verdict::Refused(OpenError::Member(MemberError::Stale { device, .. }))), Harm::Lost, 1) => {
                         device == "d1"
                     }
-                    // A zeroed sector behind the table of a superblock that was zero there anyway is no damage.
+                    // Zeroing a sector behind a superblock's table that was zero before is no damage.
                     (Ok(v), Harm::Torn, _) if whole(v) => true,
                     (Ok(Verdict::Refused(OpenError::Member(MemberError::Superblock { device: named, .. }))), _, _) => {
                         *named == format!("d{device}")
@@ -156,8 +156,8 @@ fn both_headers_of_the_newest_root_gone() {
             }
             match judge(&aged, images) {
                 Ok(Verdict::Refused(OpenError::Root { .. })) => refused += 1,
-                // Where the mark on the older root did not survive the power cut, something else must tell; or the
-                // older root with the journal after it is the same state.
+                // Where the mark on the older root did not survive the power cut, other evidence must show it; or the older root with the
+                // journal after it gives the same state.
                 Ok(Verdict::Refused(OpenError::Member(MemberError::Stale { .. }) | OpenError::Journal { .. })) => {}
                 Ok(verdict) if whole(&verdict) => {}
                 other => panic!("{name}: {how:?} of both headers: {other:?}"),
@@ -167,8 +167,8 @@ fn both_headers_of_the_newest_root_gone() {
     assert!(refused >= 100, "{refused}");
 }
 
-/// A pool of which the last batch is gone, that a flush had made durable, after writes and so many watermarks behind each flush; and, of these, the block at
-/// an offset.
+/// A pool without its last batch, which a flush had made durable, after writes with `watermarks` watermarks after each flush; of the
+/// watermark blocks, the one at an offset is damaged too.
 fn opened_without_the_last_batch(
     seed: u64,
     flush_each: bool,
@@ -196,7 +196,7 @@ fn opened_without_the_last_batch(
     World::open(&shape, images, 1, Oracle::default()).map(|_| ())
 }
 
-/// Regression: the watermark block was written without being made durable, so that the power cut took the evidence.
+/// Regression: the watermark block was not made durable, so a power cut destroyed the evidence.
 #[test]
 fn a_watermark_survives_the_power_cut_after_it() {
     for seed in 0..40 {
@@ -205,8 +205,8 @@ fn a_watermark_survives_the_power_cut_after_it() {
     }
 }
 
-/// Where nothing came after a flush one watermark block knew it, and the other the one before: damage to that one and to what the flush covered showed what
-/// was there before it, without an error.
+/// When nothing followed a flush, one watermark block recorded it and the other only the flush before. Damage to the first and to the
+/// flushed data exposed the older data without an error.
 #[test]
 fn regression_both_watermark_blocks_know_the_last_flush() {
     for (seed, damaged) in (0..20).map(|seed| (seed, OFFSETS_BYTES[seed as usize % 2])) {

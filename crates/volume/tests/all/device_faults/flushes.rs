@@ -1,4 +1,4 @@
-//! Flushes that fail.
+//! Failed flushes.
 
 use super::rig::{CAPACITY, FAST, error_of, fresh, recover, small};
 use crate::world::history::{self, WHOLE};
@@ -26,7 +26,7 @@ fn a_failed_flush_is_reported_to_all_who_wait_and_made_good_for_all_who_come_lat
         world.failures.clear();
         let why = world.pool.engine.status().read_only.unwrap_or_default();
         assert!(why.contains("a flush failed") && why.contains(&format!("d{device}")), "{why}");
-        // The device is well again; what it lost it does not tell twice.
+        // The device works again; it does not report the lost data a second time.
         world.flush();
         world.write(24, 8, true, None);
         world.clear(32, 8, true, true);
@@ -38,8 +38,8 @@ fn a_failed_flush_is_reported_to_all_who_wait_and_made_good_for_all_who_come_lat
     }
 }
 
-/// An export that a reload added while a failed flush was being made good was read-only for good: it was asked for why nothing is written now, and not for what
-/// lasts.
+/// An export that a reload added while a failed flush was being repaired stayed read-only, because the reason for the present pause of
+/// writes was taken for a lasting one.
 #[test]
 fn regression_a_failed_flush_is_no_lasting_reason_to_take_no_writes() {
     let mut world = fresh(&Shape::default());
@@ -59,7 +59,7 @@ fn regression_a_failed_flush_is_no_lasting_reason_to_take_no_writes() {
     assert_eq!(engine.lasting_read_only_reason(), Some("for good"));
 }
 
-/// After a failed flush nothing can be freed: writes go on while there is room, and then fail. None waits for ever.
+/// After a failed flush nothing can be freed: writes continue while there is space, and then fail. None waits for ever.
 #[test]
 fn writes_after_a_failed_flush_end() {
     for device in [FAST, CAPACITY] {
@@ -76,7 +76,7 @@ fn writes_after_a_failed_flush_end() {
     }
 }
 
-/// The device tells of a lost write once: where migration's flush hears of it, the host's beside it fails too.
+/// The device reports a lost write once: where a destage's flush gets the report, the host's concurrent flush fails too.
 #[test]
 fn a_flush_beside_a_failed_one_of_a_job_fails_too() {
     let mut beside = 0;

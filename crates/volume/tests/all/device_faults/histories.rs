@@ -1,4 +1,4 @@
-//! Random histories over devices that fail at some point.
+//! Random histories over devices that fail at a random point.
 
 use super::rig::{CAPACITY, FAST, fresh, recover, small};
 use crate::world::history::{self, WHOLE, quiet};
@@ -32,7 +32,7 @@ fn random_history(seed: u64, shape: &Shape) -> Result<u64, String> {
     }
     history::run(&mut world, &mut random, WHOLE, 150, 8)?;
     world.settle(0)?;
-    // Seconds later: what is retried was retried, and still nobody waits.
+    // Seconds later all retries are over, and no request waits.
     for _ in 0..5 {
         world.now_ns += 1_000_000_000;
         history::run(&mut world, &mut random, WHOLE, 10, 4)?;
@@ -57,8 +57,8 @@ fn random_faults_lose_nothing_and_hang_nobody() {
     assert!(struck > count / 3, "{struck}");
 }
 
-/// Regressions, by seed: summaries that failed once were never written, and no band was opened any more (155); a write
-/// larger than all that is free took the rest of a band and gave it back for ever (769).
+/// Regressions, by seed: summaries whose write failed once were never written again, and no band was opened any more (155); a write larger
+/// than the free space took the rest of a band and returned it, for ever (769).
 #[test]
 fn writes_that_waited_for_ever_end() {
     for seed in [155, 769] {
@@ -83,7 +83,7 @@ fn a_vanished_device_fails_everything_and_hangs_nothing() {
     }
 }
 
-/// Destage whose flush fails: the data stays where it was, and nobody hears that anything is durable.
+/// A destage whose flush fails: the data stays where it was, and nothing is reported as durable.
 #[test]
 fn a_failed_destage_loses_nothing() {
     for target in [Target::Reads, Target::Writes, Target::Flushes] {

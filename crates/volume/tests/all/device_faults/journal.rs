@@ -1,4 +1,4 @@
-//! Journal and checkpoints that cannot be written.
+//! Unwritable journal and checkpoints.
 
 use super::rig::{FAST, error_of, fresh, is_device_error, recover, superblock};
 use crate::world::Shape;
@@ -37,7 +37,7 @@ fn a_journal_that_cannot_be_written_makes_the_pool_read_only() {
     }
 }
 
-/// One or a few failed writes of a batch are tried again.
+/// A few failed writes of a batch are retried.
 #[test]
 fn a_journal_write_that_fails_once_is_repeated() {
     let shape = Shape::default();
@@ -54,7 +54,7 @@ fn a_journal_write_that_fails_once_is_repeated() {
     }
 }
 
-/// Checkpoints that can never be written: the journal fills, and then writes must end with a reason.
+/// Checkpoints can never be written: the journal fills, and then writes must fail with a reason.
 #[test]
 fn writes_do_not_wait_for_ever_for_a_checkpoint_that_cannot_be_written() {
     let shape = Shape::default();

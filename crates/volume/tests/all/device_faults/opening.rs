@@ -15,8 +15,8 @@ fn is_io(error: &OpenError) -> bool {
     is_of_member || is_unread || matches!(error, OpenError::Io { .. } | OpenError::Checkpoint(_))
 }
 
-/// Any single operation of recovery fails: the pool opens all the same, or says which device failed; and the next
-/// time everything is there.
+/// A single operation of recovery fails: the pool opens nevertheless, or the error names the failed device; the next opening finds
+/// everything.
 fn faults_while_opening(target: Target, count: u64) {
     let mut struck = 0;
     for seed in 0..10u64 {

@@ -17,7 +17,7 @@ fn a_failed_read_concerns_its_reader_only() {
         world.shared[device].plan(Fault::nth(Target::Reads, 0));
         world.read(0, 8);
         world.settle(0).unwrap();
-        // One failure is tried again: it never reaches the reader.
+        // A single failure is retried and never reaches the reader.
         assert!(world.failures.is_empty(), "{:?}", world.failures);
         // Each of the first readers fails twice, or one of them does where it is alone.
         world.shared[device].plan(Fault { count: 2, ..Fault::nth(Target::Reads, 0) });
@@ -62,7 +62,7 @@ fn a_failed_data_write_concerns_its_writer_only() {
     }
 }
 
-/// A partial write needs the rest of its block: where that cannot be read, nothing of the block changes.
+/// A partial write needs the rest of its block: where the rest is unreadable, the block does not change.
 #[test]
 fn a_failed_merge_changes_nothing() {
     let mut world = fresh(&Shape::default());
@@ -77,12 +77,12 @@ fn a_failed_merge_changes_nothing() {
     assert_eq!(world.read_block(0).unwrap()[..], before[..]);
 }
 
-/// A pool that is full says so.
+/// A full pool answers with an error.
 #[test]
 fn a_full_pool_answers() {
     let shape = Shape { disk_bytes: 16 << 20, ..small() };
     let mut world = fresh(&shape);
-    // Marks the world as one that may see errors.
+    // Marks the world as one whose requests may fail.
     world.shared[CAPACITY].plan(Fault { count: 1, ..Fault::nth(Target::Zeroes, 0) });
     let blocks = shape.disk_bytes / 4096;
     for block in (0..blocks).step_by(4) {

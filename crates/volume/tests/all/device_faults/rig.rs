@@ -1,4 +1,4 @@
-//! Pools whose devices are to fail, and what is asked of them afterwards.
+//! Pools with failing devices, and the checks afterwards.
 
 use crate::world::anatomy::bytes;
 use crate::world::history::{self, WHOLE};
@@ -22,14 +22,14 @@ pub fn superblock(shape: &Shape) -> Superblock {
     Superblock::decode(&bytes(&shape.format()[0], &(0..4096))).unwrap()
 }
 
-/// Heals the devices, cuts the power, and checks what is there afterwards.
+/// Heals the devices, cuts the power, and checks the data.
 pub fn recover(world: World, random: &mut Random) -> Result<(), String> {
     world.shared.iter().for_each(Shared::heal);
     let shape = world.shape.clone();
     let (images, oracle) = world.cut(random);
     let mut world = World::open(&shape, images, 1, oracle).map_err(|e| format!("not opened: {e}"))?;
     world.check_survivors()?;
-    // The pool is as good as before.
+    // The pool works as before.
     history::run(&mut world, random, WHOLE, 20, 4)?;
     history::close_window(&mut world)
 }

@@ -1,4 +1,4 @@
-//! The capacity tier of a rig, opened without the fast one.
+//! The capacity tier of a rig, opened without the fast tier.
 
 use super::device::Scripted;
 use super::rig::{BLOCK, CAPACITY, Setup, block_request, classes, label};
@@ -6,14 +6,14 @@ use forebay_block::{Device, DiskId};
 use forebay_volume::recovery::{AloneError, AloneReport, open_alone};
 use forebay_volume::{Devices, Op, Outcome, Pool, RequestError};
 
-/// What is shown of a block.
+/// What a read of a block returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Zeros.
     Nothing,
-    /// It cannot be read.
+    /// An error.
     Gone,
-    /// Its data in a version.
+    /// A version of its data.
     Version(u32),
 }
 
@@ -24,7 +24,7 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Opens these capacity devices.
+    /// Opens the given capacity devices.
     pub fn open_these(setup: &Setup, devices: &[Scripted]) -> Result<Self, AloneError> {
         let mut list = Devices::new(devices.iter().map(|device| Box::new(device.clone()) as Box<dyn Device>).collect());
         let (engine, report) = open_alone(&mut list, &classes(), setup.options.clone(), &mut |_, _| {})?;
@@ -32,7 +32,7 @@ impl Alone {
         Ok(Self { pool: Pool::new(engine, list), report, disk })
     }
 
-    /// Opens what is left without the fast device.
+    /// Opens the pool without its fast device.
     pub fn open(setup: &Setup, devices: &[Scripted]) -> Self {
         Self::open_these(setup, &devices[CAPACITY..]).unwrap()
     }
@@ -53,14 +53,14 @@ impl Alone {
         }
     }
 
-    /// Whether a block is listed among those that may be older.
+    /// Whether a block is reported as possibly older.
     pub fn is_maybe_older(&self, block: u64) -> bool {
         let listed = &self.report.disks[0].maybe_older.listed;
         listed.iter().any(|&(first, blocks)| (first..first + blocks).contains(&block))
     }
 }
 
-/// Blocks of data that a band of this setup holds.
+/// Data blocks of a band in this setup.
 pub fn band_blocks(setup: &Setup) -> u64 {
     let blocks = setup.band_bytes / BLOCK as u64;
     blocks - blocks.div_ceil(64)

@@ -1,4 +1,4 @@
-//! A device that is away for a while after a flush of it has failed.
+//! A device that is unreachable for a while after a flush failed.
 
 use super::device::{Fate, Kind};
 use super::rig::{BULK, CAPACITY, Rig, Setup};
@@ -6,8 +6,8 @@ use forebay_volume::Op;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What could not be read for the fourth time after a failed flush was taken for lost, although the flush that followed found the device back, and all was there:
-/// the clients' next flushes failed for it. What cannot be read when it is back either is lost.
+/// Data that could not be read four times after a failed flush was declared lost, although the next flush found the device back with all
+/// data, and the clients' next flushes failed. Only data that is still unreadable after the device returned is lost.
 #[test]
 fn regression_what_cannot_be_read_while_a_device_is_away_is_read_again_when_it_is_back() {
     for is_there in [true, false] {
@@ -20,14 +20,14 @@ fn regression_what_cannot_be_read_while_a_device_is_away_is_read_again_when_it_i
         rig.devices[CAPACITY].rule(move |seen| match seen.kind {
             Kind::Flush if std::mem::take(&mut is_first) => Fate::Failed,
             Kind::Flush => {
-                // The first that comes after attempts whose reads have failed.
+                // The first flush after attempts whose reads failed.
                 of_rule.store(false, Relaxed);
                 Fate::Good
             }
             Kind::Read if of_rule.load(Relaxed) || !is_there && seen.covers(at) => Fate::Failed,
             _ => Fate::Good,
         });
-        // A flush that nobody of the hosts asked for.
+        // A flush that no host requested.
         rig.pool.engine.request_checkpoint(false);
         assert!(rig.until(|rig| rig.pool.engine.has_flush_failed()));
         assert!(rig.until(|rig| !rig.pool.engine.has_flush_failed()));

@@ -1,17 +1,16 @@
-//! Bands: when they may be given up.
+//! When bands may be freed.
 
 use super::device::{Kind, Region};
 use super::rig::{BULK, FAST, Rig, Setup, has_data, held};
 
-/// A band is emptied by two overwrites whose records stand in two batches, and the one whose batch is the *later* is applied
-/// first: its data went to the capacity tier, whose volatile cache has it, while the earlier one still waits for a slow
-/// write to the fast tier. When that ends, its own batch is durable at once (the fast device has no volatile cache), the
-/// band was freed with that batch, and it was trimmed; but the overwrite in the later batch was not durable. After the
-/// power cut recovery rightly drops it, and what the block was before is gone with the band.
+/// Two overwrites in two batches empty a band, and the overwrite in the *later* batch is applied first: its data is in the volatile cache
+/// of the capacity tier, while the earlier one waits for a slow write to the fast tier. When that write ends, its batch is durable at once
+/// (the fast device has no volatile cache). The band was freed and trimmed with that batch although the later overwrite was not durable.
+/// After a power cut recovery correctly drops the later overwrite, and the block's former data was gone with the band.
 #[test]
 fn hole_02_band_freed_before_every_batch_that_emptied_it_is_durable() {
     let mut rig = Rig::new(&Setup::default());
-    // Blocks 0 and 1 lie together in a band that is full, and all else in it is overwritten.
+    // Blocks 0 and 1 share a full band, whose other blocks are all overwritten.
     let first = rig.write_run(0, 48, 1, false, BULK);
     rig.wait(first).unwrap();
     rig.flush();

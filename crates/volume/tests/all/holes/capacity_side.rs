@@ -1,4 +1,4 @@
-//! What is kept for the capacity tier to be opened alone, and bands that wait for it.
+//! The state that allows opening the capacity tier alone, and bands that wait for it.
 
 use super::alone::{Alone, Seen, band_blocks};
 use super::device::{Kind, Region, Seen as Request};
@@ -8,8 +8,8 @@ use forebay_volume::layout::root::RootHeader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A band was being trimmed when a checkpoint began: the capacity-side root named it as it had been before, and what was
-/// written into it afterwards was not looked for when the capacity tier was opened alone.
+/// A band was being trimmed when a checkpoint began: the capacity-side root named the band's former state, so data written into it later
+/// was not looked for when the capacity tier was opened alone.
 #[test]
 fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
     let setup = Setup::default();
@@ -35,7 +35,7 @@ fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
     assert_eq!((alone.report.disks[0].later_blocks, alone.report.disks[0].maybe_older.blocks), (band, 0));
 }
 
-/// What stands there so that something else may be lost: where it was damaged verification found nothing.
+/// Verification did not check data that is read only where other data is lost.
 #[test]
 fn regression_verification_looks_at_what_is_read_only_where_something_else_is_lost() {
     let setup = Setup::default();
@@ -64,7 +64,7 @@ fn regression_verification_looks_at_what_is_read_only_where_something_else_is_lo
     assert!(found.len() == 1 && found[0].contains("without the fast tier"), "{found:?}");
 }
 
-/// Devices are verified in the order in which they are configured, which need not be that of the pool.
+/// Verification takes the devices in configured order, which may differ from the pool's.
 #[test]
 fn regression_verification_finds_the_capacity_side_whatever_the_order() {
     let setup = Setup { capacity_devices: 2, ..Setup::default() };
@@ -76,13 +76,13 @@ fn regression_verification_finds_the_capacity_side_whatever_the_order() {
     assert_eq!(findings(&setup, &devices), [""; 0]);
 }
 
-/// Bands were being trimmed, and counted neither as free nor as to be free: others were collected in their place.
+/// Bands being trimmed counted neither as free nor as soon to be free, so other bands were collected.
 #[test]
 fn nothing_is_collected_for_bands_that_are_being_trimmed() {
     let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
     let band = band_blocks(&setup);
     let mut rig = Rig::new(&setup);
-    // Of 13 bands eight are full; then three are emptied by writes to three others, and one has some garbage.
+    // Eight of 13 bands are full; then writes to three others empty three of them, and one has some garbage.
     rig.put_run(0, 8 * band, 1);
     let reads = Arc::new(AtomicU64::new(0));
     let count = reads.clone();
@@ -103,7 +103,7 @@ fn nothing_is_collected_for_bands_that_are_being_trimmed() {
     assert_eq!(rig.pool.engine.status().free_bands, 5);
 }
 
-/// A writer waited for longer than writers wait at most, while the bands that it waited for were being trimmed.
+/// A writer waited longer than the limit while the bands that it waited for were being trimmed.
 #[test]
 fn a_writer_waits_for_bands_that_are_being_trimmed() {
     let setup = Setup { fast_bytes: 3 << 20, capacity_bytes: 1 << 20, ..Setup::default() };
@@ -119,7 +119,7 @@ fn a_writer_waits_for_bands_that_are_being_trimmed() {
     assert!(rig.until(|rig| rig.pool.engine.activity().trim));
     for _ in 0..15 {
         rig.pass_ms(1000);
-        // Others keep something in progress.
+        // Other requests keep work in progress.
         rig.flush();
     }
     assert!(rig.answer(writer).is_none(), "{:?}", rig.answer(writer));
@@ -133,13 +133,12 @@ fn is_area_write(seen: &Request<'_>) -> bool {
     seen.is(Kind::Write, Region::Head)
 }
 
-/// What was written to the capacity-side area fails from now on.
+/// Makes the written part of the capacity-side area fail from now on.
 fn fail_area(rig: &Rig) {
     rig.devices[CAPACITY].rule(|seen| failed(is_area_write(seen)));
 }
 
-/// One sector of the capacity-side area could not be written: every checkpoint was given up, the journal filled, and writes
-/// were refused.
+/// One sector of the capacity-side area could not be written: every checkpoint failed, the journal filled, and writes were refused.
 #[test]
 fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     let setup = Setup::default();
@@ -160,14 +159,14 @@ fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     assert_eq!((status.checkpoint, status.capacity_checkpoint), (first + 1, Some(first)));
     let error = status.capacity_checkpoint_error.unwrap();
     assert!(error.starts_with("the capacity-side checkpoint cannot be written: capacity0: "), "{error}");
-    // The band that it named is used again.
+    // The band that the checkpoint named is reused.
     rig.checkpoint();
     rig.polls(20);
     rig.put_run(0, band, 3);
     let reused = rig.find(CAPACITY, 0, 3)[0];
     assert_eq!(rig.band(CAPACITY, reused), 0);
     rig.checkpoint();
-    // What is shown without the fast tier is the checkpoint that is there and what came later, and says so.
+    // Without the fast tier, the existing checkpoint and the later data are shown, with a note.
     let devices = rig.cut(|_| false);
     let mut alone = Alone::open(&setup, &devices);
     assert_eq!(alone.report.checkpoint, first);
@@ -175,11 +174,11 @@ fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
     (100..100 + band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1), "block {block}"));
     drop(alone);
-    // With it all is there.
+    // With the fast tier all data is there.
     let mut rig = Rig::open(&setup, devices).unwrap();
     assert_eq!(rig.pool.engine.status().capacity_checkpoint_error, None);
     assert_eq!((rig.get(0), rig.get(100), rig.get(200)), (Ok(3), Ok(1), Ok(2)));
-    // And the capacity side, healed, knows all of it.
+    // The repaired capacity side knows all of it too.
     let devices = rig.cut(|_| false);
     let mut alone = Alone::open(&setup, &devices);
     (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
@@ -187,7 +186,7 @@ fn a_capacity_side_that_cannot_be_written_stops_no_checkpoint() {
     assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
 }
 
-/// It is tried again later, and never over the newest that is whole.
+/// The write is retried later, but never over the newest complete copy.
 #[test]
 fn a_capacity_side_that_could_not_be_written_is_written_again() {
     let setup = Setup::default();
@@ -224,7 +223,7 @@ fn a_capacity_side_that_could_not_be_written_is_written_again() {
     assert_eq!((alone.report.disks[0].maybe_older.blocks, alone.report.disks[0].later_blocks), (0, 0));
 }
 
-/// A stop, and an opening, with an area that cannot be written: a pool that could not be opened.
+/// An unwritable area at a stop and at an opening made the pool unusable.
 #[test]
 fn a_pool_whose_capacity_side_cannot_be_written_is_stopped_and_opened() {
     let setup = Setup::default();
@@ -246,15 +245,14 @@ fn a_pool_whose_capacity_side_cannot_be_written_is_stopped_and_opened() {
     assert_eq!(rig.get(1), Ok(1));
     rig.put(2, 1, BULK);
     rig.flush();
-    // The epoch has moved on without a checkpoint there: what there is is shown.
+    // The epoch has advanced without a checkpoint there: the existing data is shown.
     let devices = rig.cut(|_| false);
     let mut alone = Alone::open(&setup, &devices);
     assert!(alone.report.warnings.iter().any(|warning| warning.contains("epoch")), "{:?}", alone.report.warnings);
     assert_eq!(alone.see(1), Seen::Version(1));
 }
 
-/// The capacity-side root could not be read when the pool was opened: nothing was known any more of what was not written
-/// again.
+/// The capacity-side root was unreadable at an opening: data that was not rewritten afterwards was no longer known.
 #[test]
 fn what_cannot_be_read_of_the_capacity_side_is_made_anew_when_the_pool_is_opened() {
     let setup = Setup::default();
@@ -282,7 +280,7 @@ fn what_cannot_be_read_of_the_capacity_side_is_made_anew_when_the_pool_is_opened
     );
 }
 
-/// Bands that waited for a checkpoint held data that nobody needed until the journal was half full.
+/// Bands that waited for a checkpoint held obsolete data until the journal was half full.
 #[test]
 fn many_bands_that_wait_or_one_for_long_are_reason_for_a_checkpoint() {
     let setup = Setup::default();

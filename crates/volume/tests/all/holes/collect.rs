@@ -5,21 +5,20 @@ use super::rig::{BULK, CAPACITY, Rig, Setup, failed, findings, held, labels};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Blocks written; every third is overwritten again and again, the others are never.
+/// Blocks written; every third is overwritten repeatedly, the others never.
 const BLOCKS: u64 = 120;
 
 fn small() -> Setup {
     Setup { capacity_bytes: 1 << 20, ..Setup::default() }
 }
 
-/// The first block that is never overwritten and lies within a read of a band: (block, its place). Nobody but collection
-/// reads here.
+/// The first never-overwritten block within a read of a band: (block, its place). Only collection reads here.
 fn cold(seen: &Seen<'_>) -> Option<(u64, u64)> {
     let found = if seen.is(Kind::Read, Region::Bands) { labels(seen.bytes) } else { Vec::new() };
     found.iter().find(|(_, block, _)| block % 3 != 0).map(|(at, block, _)| (*block, seen.offset_bytes + at))
 }
 
-/// What is on the disk.
+/// Contents of the disk.
 struct Written {
     newest: u32,
     versions: BTreeMap<u64, u32>,
@@ -33,7 +32,7 @@ impl Written {
         Self { newest: 1, versions: (0..BLOCKS).map(|block| (block, 1)).collect() }
     }
 
-    /// Overwrites blocks, durably, until something is so; false where it never is.
+    /// Overwrites blocks durably until a condition holds; false where it never does.
     fn overwrite(&mut self, rig: &mut Rig, count: usize, mut is_so: impl FnMut() -> bool) -> bool {
         let hot = (0..BLOCKS).step_by(3).cycle().take(count);
         for block in hot {
@@ -55,9 +54,9 @@ impl Written {
     }
 }
 
-/// A block in a band rots, collection reads it, and while that read is in flight the host overwrites the block, durably. The
-/// record that the old copy is damaged stands behind that of the write, and recovery applied it without a look at the map:
-/// the block could not be read any more, though its new data was there.
+/// A block in a band rots, collection reads it, and meanwhile the host overwrites the block durably. The record of the damaged old copy
+/// follows that of the write, and recovery applied it without checking the map: the block became unreadable although its new data was
+/// there.
 #[test]
 fn hole_01_damage_record_replayed_over_a_newer_write() {
     let mut rig = Rig::new(&small());
@@ -73,7 +72,7 @@ fn hole_01_damage_record_replayed_over_a_newer_write() {
     });
     assert!(written.overwrite(&mut rig, 1000, || trapped.lock().unwrap().is_some()), "nothing was ever collected");
     let (block, place) = trapped.lock().unwrap().unwrap();
-    // A read in flight sees what is there when it ends: from now on that is not what was written.
+    // A read in flight returns the data present when it ends: from now on that is not what was written.
     rig.devices[CAPACITY].forge(place + 512, &[0; 512]);
     let token = rig.write_run(block, 1, 9999, true, None);
     rig.wait(token).unwrap();
@@ -85,7 +84,7 @@ fn hole_01_damage_record_replayed_over_a_newer_write() {
     written.is_there(&mut rig);
 }
 
-/// A read by collection gives a wrong bit, once. That was recorded as damage, for good, though the block was whole.
+/// One wrong bit in a single read by collection was recorded as permanent damage, though the block was good.
 #[test]
 fn hole_06_a_misread_of_a_collection_does_no_damage() {
     let mut rig = Rig::new(&small());
@@ -108,9 +107,8 @@ fn hole_06_a_misread_of_a_collection_does_no_damage() {
     written.is_there(&mut Rig::open(&setup, devices).unwrap());
 }
 
-/// In each of the first three bands that are collected one sector cannot be read, ever, until it is written again. Such a
-/// collection failed whole, again and again: everything else in those bands stayed there, and their space was lost. At this
-/// size that is all the space that could be collected.
+/// In each of the first three collected bands one sector stays unreadable until it is rewritten. Such a collection failed as a whole,
+/// repeatedly: all other data stayed in the bands and their space was lost. At this size that is all the space that collection could gain.
 #[test]
 fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
     let mut rig = Rig::new(&small());
@@ -119,7 +117,7 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
         (0..BLOCKS).filter(|block| block % 3 != 0).map(|block| (block, rig.find(CAPACITY, block, 1)[0])).collect();
     let band_of: BTreeMap<u64, u64> =
         before.iter().map(|(&block, &place)| (block, rig.band(CAPACITY, place))).collect();
-    // By band: the block that is lost, and the sector that cannot be read.
+    // By band: the lost block, and the unreadable sector.
     let bad = Arc::new(Mutex::new(BTreeMap::<u64, (u64, u64)>::new()));
     let (trap, bands) = (bad.clone(), band_of.clone());
     rig.devices[CAPACITY].rule(move |seen| {
@@ -149,7 +147,7 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
         assert!(is_moved, "block {block} was never moved out of band {band}, where {} cannot be read", lost[&band]);
     }
     for block in lost.values() {
-        // Whatever became of it: what is read is right, or is an error.
+        // Whatever happened, a read returns right data or an error.
         assert!(rig.get(*block).is_ok_and(|version| version == 1) || rig.get(*block).is_err());
         written.versions.remove(block);
     }
@@ -158,15 +156,15 @@ fn hole_07_collection_of_a_band_with_a_sector_that_cannot_be_read() {
     written.is_there(&mut rig);
 }
 
-/// While few bands are free, hosts got them as fast as they could write, and stood still for 0.4 s when none was left: they get
-/// what collection gains. One that gains nothing for a second holds nobody back.
+/// While few bands were free, hosts got them as fast as they could write, and stalled for 0.4 s when none was left. Now hosts get what
+/// collection gains; a collection without gain for a second delays nobody.
 #[test]
 fn hosts_write_at_the_pace_of_collection_and_do_not_wait_for_one_that_stands_still() {
     let mut rig = Rig::new(&Setup { capacity_bytes: 8 << 20, ..Setup::default() });
-    // Of 125 bands 15 are left.
+    // 15 of 125 bands are left.
     let blocks = 110 * 15;
     rig.put_run(0, blocks, 1);
-    // The first read of collection ends, and no other.
+    // Only the first read of collection ends.
     let first = Arc::new(Mutex::new(None));
     rig.devices[CAPACITY].rule(move |seen| {
         let Some((_, place)) = cold(seen) else { return Fate::Good };

@@ -1,4 +1,4 @@
-//! Destage: what happens to blocks on their way from the fast tier to a band.
+//! Destage: what can happen to blocks on their way from the fast tier to a band.
 
 use super::device::{Fate, Kind, Region, Seen};
 use super::rig::{CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held, is_page_read};
@@ -6,15 +6,14 @@ use forebay_volume::EngineOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Destages at once whatever may be.
+/// Destages immediately.
 fn destaging(options: &EngineOptions) -> EngineOptions {
     EngineOptions { destage_above_percent: 0, ..options.clone() }
 }
 
-/// Block 0 is taken by a destage job that then waits for the page of another leaf. Meanwhile the block is overwritten, and
-/// its slot is free; the job reads the slot, where the old data still lies, and writes it to a band; and while that write
-/// takes its time, the block is overwritten until its newest data lies in the very slot that the job took it from.
-/// Gives the newest version.
+/// A destage job takes block 0 and then waits for the page of another leaf. Meanwhile the block is overwritten and its slot is freed. The
+/// job reads the slot, which still holds the old data, and writes it to a band. During that write the block is overwritten until its newest
+/// data lies in the very slot that the job took it from. Returns the newest version.
 fn a_slot_used_again_for_the_same_block(rig: &mut Rig) -> u32 {
     let taken = rig.find(FAST, 0, 1)[0];
     let mut first = None;
@@ -27,7 +26,7 @@ fn a_slot_used_again_for_the_same_block(rig: &mut Rig) -> u32 {
     rig.devices[FAST].heal();
     rig.polls(50);
     let mut version = 2;
-    // Slots are given out in turns: each comes once in a round. Where this one is protected, it never does.
+    // Slots are given out in turn, each once per round. A protected slot never appears.
     while version < 1000 && rig.find(FAST, 0, version) != [taken] {
         version += 1;
         rig.put(0, version, None);
@@ -46,9 +45,9 @@ fn two_leaves_staged() -> Rig {
     rig.restart(options)
 }
 
-/// Sources of a destage job were protected only once all were gathered, and the map was compared by location alone. A block
-/// whose newest data lies where the job took an older version from was believed to be unchanged: the map then names the old
-/// data with the new checksum, and every read fails.
+/// The sources of a destage job were protected only once all were gathered, and the map was compared by location alone. A block whose
+/// newest data lies where the job took an older version counted as unchanged: the map then named the old data with the new checksum, and
+/// every read failed.
 #[test]
 fn hole_03_source_slot_of_a_destage_used_again_before_all_were_gathered() {
     let mut rig = two_leaves_staged();
@@ -59,8 +58,7 @@ fn hole_03_source_slot_of_a_destage_used_again_before_all_were_gathered() {
     }
 }
 
-/// The same, and the power is cut: the record of the move carries the checksum of what was moved, and replaying it gave the
-/// old data, in silence.
+/// The same with a power cut: the record of the move carries the checksum of the moved data, and its replay silently returned the old data.
 #[test]
 fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
     let mut rig = two_leaves_staged();
@@ -72,7 +70,8 @@ fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
     }
 }
 
-/// What a destage had read was written to a band although hosts had overwritten it by then: capacity that nobody reads, and 4 % of what was to be moved where files are
+/// Data that hosts overwrote while a destage read it was still written to a band: wasted capacity, and 4 % of the moved data where files
+/// are discarded about when they are due.
 /// discarded about as soon as they are due.
 #[test]
 fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
@@ -91,13 +90,13 @@ fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
     }
 }
 
-/// Held, it keeps checkpoints away: what the journal says will be replayed.
+/// Held, it prevents checkpoints, so that the journal will be replayed.
 fn is_root_write(seen: &Seen<'_>) -> bool {
     seen.is(Kind::Write, Region::Root)
 }
 
-/// Jobs record what they moved, and the leaves that they are to change have left memory meanwhile and cannot be read; no
-/// checkpoint ends. More leaves have a block than fit into memory.
+/// Jobs record their moves; the leaves that they must change have meanwhile left memory and cannot be read, and no checkpoint ends. More
+/// leaves have a block than fit into memory.
 fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
     rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
     rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
@@ -113,8 +112,8 @@ fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
     rig.polls(100);
 }
 
-/// A job has moved 64 blocks of a leaf and recorded that; the leaf has left memory meanwhile, and its page cannot be read
-/// when the moves are to be applied.
+/// A job has moved and recorded 64 blocks of a leaf; the leaf has meanwhile left memory, and its page is unreadable when the moves are
+/// applied.
 fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
     let base = Setup::default().options;
     let setup = Setup { options: EngineOptions { frames: Some(16), job_blocks: 64, ..base }, ..Setup::default() };
@@ -137,9 +136,8 @@ fn all_is_there(rig: &mut Rig) {
     (1..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }
 
-/// Where the leaf cannot be read, moves were skipped as if the map had named something else: the bands they went to were
-/// empty then, were trimmed and used again. But the records stood in the journal, and the sources were as the records say:
-/// recovery mapped the blocks to those bands.
+/// Moves to an unreadable leaf were skipped as if the map had named other places: their bands counted as empty, were trimmed and reused.
+/// But the journal contained the records, and recovery mapped the blocks to those bands.
 #[test]
 fn hole_10_moves_that_could_not_be_applied_and_then_a_power_cut() {
     let rig = moves_recorded_whose_leaf_cannot_be_read();
@@ -149,7 +147,7 @@ fn hole_10_moves_that_could_not_be_applied_and_then_a_power_cut() {
     all_is_there(&mut Rig::open(&setup, devices).unwrap());
 }
 
-/// The same, and the leaf can be read again after a while.
+/// The same, but the leaf becomes readable after a while.
 #[test]
 fn hole_10_moves_that_could_not_be_applied_for_a_while() {
     let mut rig = moves_recorded_whose_leaf_cannot_be_read();
@@ -164,7 +162,7 @@ fn hole_10_moves_that_could_not_be_applied_for_a_while() {
     all_is_there(&mut Rig::open(&setup, devices).unwrap());
 }
 
-/// A pool of so many frames that destages small jobs, with a block staged in each of some leaves.
+/// A pool with `frames` frames that destages small jobs, with a block staged in each of `leaves` leaves.
 fn small_jobs_over(leaves: u64, frames: usize) -> Rig {
     let base = Setup::default().options;
     let setup = Setup { options: EngineOptions { frames: Some(frames), job_blocks: 16, ..base }, ..Setup::default() };
@@ -174,8 +172,8 @@ fn small_jobs_over(leaves: u64, frames: usize) -> Rig {
     rig.restart(options)
 }
 
-/// Each job that could not read a leaf when its moves were to be applied left that leaf to recovery, beyond those that may be
-/// dirty, and the next job named another one: recovery needed more memory than the pool has. Simulated life 19791214302616.
+/// Each job that could not read a leaf left it to recovery, beyond the limit of dirty leaves, and the next job named another leaf: recovery
+/// needed more memory than the pool has. Simulated life 19791214302616.
 #[test]
 fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
     let mut rig = small_jobs_over(40, 5);
@@ -189,7 +187,7 @@ fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
     (0..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }
 
-/// One misread of a source must not be taken for damage: the block is whole, and is destaged in the end.
+/// One misread of a source must not count as damage: the block is good and is destaged eventually.
 #[test]
 fn hole_06_a_misread_of_a_destage_does_no_damage() {
     let mut rig = two_leaves_staged();
@@ -206,8 +204,8 @@ fn hole_06_a_misread_of_a_destage_does_no_damage() {
     assert_eq!(rig.crash().get(1), Ok(1));
 }
 
-/// A sector of the fast tier cannot be read any more: the job that met it failed whole, and so did every one after it. What
-/// else lies in that leaf must leave the tier all the same.
+/// A sector of the fast tier became unreadable: the job that met it failed as a whole, and so did every later one. The other blocks of that
+/// leaf must still leave the tier.
 #[test]
 fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     let mut rig = Rig::new(&Setup::default());
@@ -228,7 +226,7 @@ fn hole_07_destage_beside_a_sector_that_cannot_be_read() {
     (0..32).for_each(|block| assert_eq!(rig.get(block), Ok(if block == 13 { 2 } else { 1 })));
 }
 
-/// What cannot be read goes to the end of the queue: else it is first again, and no job ever comes to the others (planted bug 70).
+/// An unreadable leaf goes to the end of the queue: otherwise it is always first, and no job reaches the others (planted bug 70).
 #[test]
 fn a_leaf_that_cannot_be_read_keeps_no_other_from_leaving() {
     let mut rig = small_jobs_over(12, 5);
@@ -244,15 +242,14 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_leaving() {
     (0..12).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
 }
 
-/// A job could not name its leaves beside those of requests in progress, and asked for a checkpoint, again and again, although
-/// nothing was dirty: while a device takes half a minute for a write, thousands of roots went to the fast tier.
-/// Simulated life 19791218310521.
+/// A job could not name its leaves beside those of requests in progress and requested checkpoints repeatedly although nothing was dirty:
+/// while a device took half a minute for a write, thousands of roots went to the fast tier. Simulated life 19791218310521.
 #[test]
 fn a_job_that_waits_for_requests_asks_for_no_checkpoint() {
     let mut rig = small_jobs_over(4, 8);
     rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
     rig.pass_ms(1000);
-    // The leaf is dirty, so that many requests may change it at once.
+    // The leaf is dirty, so many requests may change it at once.
     rig.put(9, 1, None);
     let roots = Arc::new(AtomicUsize::new(0));
     let seen_roots = roots.clone();

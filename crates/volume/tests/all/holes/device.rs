@@ -1,5 +1,4 @@
-//! A device that does only what the test lets it do: it holds requests until they are released, misreads, fails, and
-//! loses at a power cut just what the test chooses.
+//! A scripted device: it holds requests until they are released, misreads, fails, and loses at a power cut exactly what the test chooses.
 
 pub use super::seen::{Fate, Kind, Region, Seen};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
@@ -13,13 +12,13 @@ type Rule = Box<dyn FnMut(&Seen<'_>) -> Fate + Send>;
 struct Core {
     geometry: Geometry,
     regions: Vec<(Range<u64>, Region)>,
-    /// What reads see.
+    /// Contents that reads see.
     now: Vec<u8>,
-    /// What a power cut leaves; `None` where all that is written is durable.
+    /// Contents after a power cut; `None` where all writes are durable.
     stable: Option<Vec<u8>>,
-    /// Writes that no flush has covered, in order: (when it ended, offset, bytes).
+    /// Writes that no flush has covered, in order: (end time, offset, bytes).
     unflushed: Vec<(u64, u64, Vec<u8>)>,
-    /// Requests in flight, and when they came.
+    /// Requests in flight with their arrival times.
     pending: VecDeque<(u64, Request)>,
     clock: u64,
     rule: Rule,
@@ -58,7 +57,7 @@ impl Scripted {
         Self { core: Arc::new(Mutex::new(core)), name: name.to_owned(), geometry }
     }
 
-    /// The system flushes the cache behind durable writes, from now on.
+    /// The system flushes the cache after durable writes from now on.
     pub fn without_durable_writes(mut self) -> Self {
         self.geometry.durable_writes = false;
         self.core().geometry.durable_writes = false;
@@ -69,7 +68,7 @@ impl Scripted {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on it knows which request goes where; it is member `index` of this pool.
+    /// Lets the device recognise the regions of its requests, as member `index` of this pool.
     pub fn lay_out(&self, superblock: &Superblock, index: usize) {
         let member = &superblock.members[index];
         let data = member.data_offset_bytes;
@@ -88,40 +87,40 @@ impl Scripted {
         };
     }
 
-    /// From now on this decides what becomes of every request.
+    /// Sets the rule that decides the fate of every request from now on.
     pub fn rule(&self, rule: impl FnMut(&Seen<'_>) -> Fate + Send + 'static) {
         self.core().rule = Box::new(rule);
     }
 
-    /// From now on all is well, also what was held.
+    /// Ends all faults; held requests continue.
     pub fn heal(&self) {
         self.rule(|_| Fate::Good);
     }
 
-    /// What reads see now.
+    /// Passes the contents that reads see.
     pub fn bytes<R>(&self, look: impl FnOnce(&[u8]) -> R) -> R {
         look(&self.core().now)
     }
 
-    /// Rots or forges what lies at an offset, durably.
+    /// Rots or forges the bytes at an offset, durably.
     pub fn forge(&self, offset_bytes: u64, bytes: &[u8]) {
         self.core().store(offset_bytes, bytes, true);
     }
 
-    /// What lies here was never written back, and will not be: only reads see it, until the power is cut.
+    /// These bytes were never written back and never will be: reads see them until the power is cut.
     pub fn give_up(&self, offset_bytes: u64, len_bytes: usize) {
         if let Some(stable) = &mut self.core().stable {
             stable[offset_bytes as usize..][..len_bytes].fill(0);
         }
     }
 
-    /// Writes and discards carried out so far.
+    /// Number of writes and discards carried out.
     pub fn changes(&self) -> u64 {
         self.core().changes
     }
 
-    /// The power is cut and comes back: of what was written and not flushed, and of writes in flight, only that is left
-    /// which `keeps` names. Nothing is in progress afterwards, and all is well.
+    /// Cuts and restores the power: of unflushed writes and writes in flight, only those that `keeps` selects survive. Nothing is in
+    /// progress afterwards, and all faults end.
     pub fn cut(&self, mut keeps: impl FnMut(&Seen<'_>) -> bool) {
         let core = &mut *self.core();
         let mut after = core.stable.take().unwrap_or_else(|| std::mem::take(&mut core.now));
@@ -156,7 +155,7 @@ impl Core {
         self.now[range.clone()].copy_from_slice(bytes);
         match &mut self.stable {
             Some(stable) if durably => {
-                // What the cache still holds of this place is older: it must not come back over it.
+                // The cache's older data for this place must not overwrite it later.
                 self.unflushed.retain(|(_, at, old)| *at >= range.end as u64 || at + old.len() as u64 <= offset_bytes);
                 stable[range].copy_from_slice(bytes);
             }
@@ -208,7 +207,7 @@ impl Core {
         Completion { tag, result, bufs: None }
     }
 
-    /// No device is asked for nothing, or for what lies beyond its end.
+    /// Whether a request is not empty and lies within the device.
     fn is_valid(&self, request: &Request) -> bool {
         let (start, len) = (request.offset_bytes, request.op.len_bytes());
         let fits = start.checked_add(len).is_some_and(|end| end <= self.geometry.size_bytes);

@@ -1,4 +1,4 @@
-//! Disks that are added or grown.
+//! Disks that are added or enlarged.
 
 use super::device::{Kind, Region};
 use super::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, held};
@@ -6,7 +6,7 @@ use forebay_block::DiskId;
 use forebay_volume::engine::AdminError;
 use forebay_volume::{EngineOptions, Op};
 
-/// Writes a block of a disk and flushes, and gives up after a while. Whether both were acknowledged.
+/// Writes a block of a disk and flushes, with a time limit. Whether both were acknowledged.
 fn is_acknowledged(rig: &mut Rig, disk: DiskId, block: u64) -> bool {
     let write = rig.submit_to(disk, block, BLOCK as u64, Op::Write(content(block, 7)), true, None);
     rig.polls(2000);
@@ -20,8 +20,8 @@ fn hold_roots(rig: &Rig) {
     rig.devices[FAST].rule(|seen| held(seen.is(Kind::Write, Region::Root)));
 }
 
-/// A disk is durable with the next checkpoint, but it was served at once: a host's flush of it succeeded, the power was cut,
-/// and recovery found records of a disk that it had never heard of and dropped them.
+/// A disk becomes durable with the next checkpoint but was served at once: a host's flush succeeded, the power was cut, and recovery
+/// dropped the records of a disk that it did not know.
 #[test]
 fn hole_04_a_disk_served_before_it_is_durable() {
     let mut rig = Rig::new(&Setup::default());
@@ -35,7 +35,7 @@ fn hole_04_a_disk_served_before_it_is_durable() {
     }
 }
 
-/// The same for the part by which a disk grew.
+/// The same for the enlarged part of a disk.
 #[test]
 fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
     let mut rig = Rig::new(&Setup::default());
@@ -50,7 +50,7 @@ fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
     }
 }
 
-/// Once it is durable, a new disk and the new part of a grown one are served, and keep what is written to them.
+/// Once durable, a new disk and the new part of an enlarged one are served and keep their data.
 #[test]
 fn disks_added_and_grown_are_served_once_they_are_durable() {
     let mut rig = Rig::new(&Setup::default());
@@ -65,8 +65,8 @@ fn disks_added_and_grown_are_served_once_they_are_durable() {
     assert_eq!((rig.get_from(second, 5), rig.get(old_blocks + 1)), (Ok(7), Ok(7)));
 }
 
-/// A disk that is added takes memory of its own when the pool is opened next, and less is left for leaves of the map: those that
-/// the journal named before the power was cut did not fit any more, and the pool was not opened.
+/// A new disk takes memory at the next opening, which leaves less for leaves of the map: those named in the journal before the power cut
+/// did not fit, and the pool was not opened.
 #[test]
 fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
     let options = EngineOptions { frames: None, memory_limit_bytes: 48 << 20, ..Setup::default().options };
@@ -83,8 +83,8 @@ fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
     (0..2000).for_each(|leaf| assert!(rig.get(400 * leaf).is_ok()));
 }
 
-/// Read ahead, jobs and the read cache had their shares of the whole limit, also where tables took nearly all of it: the map was left with so few
-/// leaves that a checkpoint followed every few writes.
+/// Read-ahead, jobs and read cache took their shares of the whole limit even where tables took nearly all of it: the map had so few leaves
+/// that a checkpoint followed every few writes.
 #[test]
 fn regression_where_tables_take_most_of_the_memory_the_map_has_most_of_the_rest() {
     const LIMIT_BYTES: u64 = 48 << 20;
@@ -100,8 +100,8 @@ fn regression_where_tables_take_most_of_the_memory_the_map_has_most_of_the_rest(
     assert!(leaves > 250, "{leaves} leaves");
 }
 
-/// What was in progress when a disk was added had been let in while there was more memory: the next root named the disk, and
-/// recovery from it had to hold more leaves than fitted beside it.
+/// Requests admitted before a disk was added had used more memory: the next root named the disk, and recovery had to hold more leaves than
+/// fitted beside it.
 #[test]
 fn a_disk_that_leaves_too_little_memory_for_what_is_in_progress_has_to_wait() {
     let options = EngineOptions { frames: None, memory_limit_bytes: 48 << 20, ..Setup::default().options };

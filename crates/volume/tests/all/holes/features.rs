@@ -1,4 +1,4 @@
-//! Feature bits of superblocks that this version does not know.
+//! Unknown feature bits in superblocks.
 
 use super::device::Scripted;
 use super::rig::{BULK, FAST, Rig, Setup};
@@ -7,10 +7,10 @@ use forebay_volume::layout::superblock::{SIZE_BYTES, copy_offsets_bytes};
 use forebay_volume::{Op, RequestError};
 use std::ops::Range;
 
-/// Where a superblock has its bits (docs/format.md, "Superblock").
+/// Offsets of the bits in a superblock (docs/format.md, "Superblock").
 const COMPATIBLE: Range<usize> = 16..24;
 const READ_ONLY_COMPATIBLE: Range<usize> = 24..32;
-/// A bit that nobody has given a meaning.
+/// A bit without a meaning.
 const UNKNOWN: u64 = 1 << 47;
 
 fn copies(device: &Scripted) -> Vec<(u64, Vec<u8>)> {
@@ -36,7 +36,7 @@ fn is_set(devices: &[Scripted], field: &Range<usize>) -> bool {
     devices.iter().all(|device| copies(device).iter().all(|(_, copy)| has(copy)))
 }
 
-/// A pool that was served until the power was cut: its journal is to be replayed.
+/// A pool served until a power cut, so that its journal must be replayed.
 fn served(setup: &Setup) -> Vec<Scripted> {
     let mut rig = Rig::new(setup);
     rig.put(1, 1, None);
@@ -48,8 +48,8 @@ fn served(setup: &Setup) -> Vec<Scripted> {
     rig.cut(|_| false)
 }
 
-/// A later version may set a bit that says: who does not know this may read, and must not write. It was not looked at, the
-/// pool was opened for writing, and the bit was erased with the first superblock written.
+/// A later version may set a bit that allows reading but not writing to versions that do not know it. The bit was ignored, the pool was
+/// opened for writing, and the first superblock write erased it.
 #[test]
 fn hole_09_unknown_read_only_compatible_features() {
     let setup = Setup::default();
@@ -83,7 +83,7 @@ fn hole_09_unknown_read_only_compatible_features() {
     assert!(is_set(&devices, &READ_ONLY_COMPATIBLE));
 }
 
-/// A bit that says that nobody needs to care who does not know it: the pool is served as ever, and the bit stays.
+/// A bit that versions may ignore: the pool is served, and the bit is preserved.
 #[test]
 fn hole_09_unknown_compatible_features_are_kept() {
     let setup = Setup::default();

@@ -1,4 +1,4 @@
-//! Flushes that flush nothing, and flushes that fail.
+//! Flushes without effect, and failed flushes.
 
 use super::device::{Fate, Kind, Region};
 use super::rig::{BULK, CAPACITY, FAST, Rig, Setup, content, failed, superblock};
@@ -6,8 +6,8 @@ use forebay_volume::{EngineOptions, Op, RequestError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// With 31 capacity devices beside the fast one, the mask of all devices was `(1 << 32) - 1`, which is no mask at all: a
-/// panic where arithmetic is checked, and where it is not a checkpoint that flushes no device and says it is durable.
+/// With 31 capacity devices and the fast one, the mask of all devices overflowed (`(1 << 32) - 1`): a panic with checked arithmetic,
+/// otherwise a checkpoint that flushed no device and counted as durable.
 #[test]
 fn hole_05_checkpoint_of_thirty_two_devices() {
     let setup = Setup {
@@ -18,7 +18,7 @@ fn hole_05_checkpoint_of_thirty_two_devices() {
         ..Setup::default()
     };
     let mut rig = Rig::new(&setup);
-    // More than a band for each of the devices, and something on the fast tier.
+    // More than a band for each device, and some data on the fast tier.
     let token = rig.write_run(0, 600, 1, false, BULK);
     rig.wait(token).unwrap();
     let token = rig.write_run(800, 16, 1, false, None);
@@ -29,10 +29,9 @@ fn hole_05_checkpoint_of_thirty_two_devices() {
     assert_eq!(lost, [0; 0], "lost although a checkpoint was durable");
 }
 
-/// A flush of a device fails: what was acknowledged before it may be lost, and every flush failed from then on until a
-/// restart; but writes were taken as if nothing were wrong, and nothing said so to the operator. Then the pool took no more,
-/// and only a restart mended that, which trusted what reads still saw of the lost writes. Now all that the flush covered is
-/// written again, and what a flush of that promises is kept.
+/// After a failed flush earlier acknowledged data may be lost, and every flush failed until a restart; but writes were accepted, and
+/// nothing was reported to the operator. Then the pool took no more writes until a restart, which trusted what reads still saw of the lost
+/// writes. Now all data that the flush covered is rewritten, and a flush of that keeps its promise.
 #[test]
 fn hole_12_a_failed_flush_is_made_good_without_a_restart() {
     for device in [FAST, CAPACITY] {
@@ -49,7 +48,7 @@ fn hole_12_a_failed_flush_is_made_good_without_a_restart() {
         let reason =
             rig.pool.engine.status().read_only.expect("writes are taken that would only be refused their flush");
         assert!(reason.contains("a flush failed"), "{reason}");
-        // Whoever comes meanwhile waits.
+        // Requests meanwhile wait.
         let later = [rig.write(2, 2, BULK), rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None)];
         rig.polls(50);
         assert_eq!(later.map(|token| rig.answer(token).is_some()), [false; 2]);
@@ -65,8 +64,8 @@ fn hole_12_a_failed_flush_is_made_good_without_a_restart() {
     }
 }
 
-/// A flush fails, and the server ends before what it covered was written again; the power stays on. Recovery could read the
-/// lost writes, as long as the device's cache held them, and took them for written: the next flush succeeded without them.
+/// A flush failed, and the server ended before the covered data was rewritten; the power stayed on. Recovery could read the lost writes
+/// from the device's cache and took them for written: the next flush succeeded without them.
 #[test]
 fn hole_12_what_a_failed_flush_covered_is_written_again_after_a_restart() {
     for device in [FAST, CAPACITY] {
@@ -95,9 +94,8 @@ fn hole_12_what_a_failed_flush_covered_is_written_again_after_a_restart() {
     }
 }
 
-/// A write that was to be durable when it ended failed: where the system flushes the cache behind it, that was the one report
-/// of what else was lost there. So hosts' durable writes are ended by a flush over such devices; and where it is a root header
-/// that fails, all that the cache may have lost is written again.
+/// A durable write failed: where the system flushes the cache after the write, that was the only report of other lost data. So over such
+/// devices a flush ends hosts' durable writes; and where a root header fails, all data that the cache may have lost is rewritten.
 #[test]
 fn hole_12_a_failed_durable_write_may_tell_of_a_lost_cache() {
     let mut rig = Rig::new(&Setup { volatile_fast: true, durable_writes: false, ..Setup::default() });
@@ -118,8 +116,8 @@ fn hole_12_a_failed_durable_write_may_tell_of_a_lost_cache() {
     assert_eq!([0, 1, 2].map(|block| rig.get(block)), [2; 3].map(Ok), "a flush succeeded");
 }
 
-/// A root header that could not be written lay in the cache; the server was restarted, and the power stayed on. Recovery took
-/// it for durable and wrote the next root over the one before it, which was all that a power cut left.
+/// A root header that could not be written was in the cache; the server was restarted with the power on. Recovery took it for durable and
+/// wrote the next root over the one before it, which was all that a power cut left.
 #[test]
 fn hole_12_a_header_that_only_the_cache_shows_is_written_again() {
     let setup = Setup { volatile_fast: true, ..Setup::default() };
@@ -142,8 +140,8 @@ fn hole_12_a_header_that_only_the_cache_shows_is_written_again() {
     assert_eq!(Rig::open(&setup, devices).unwrap().get(0), Ok(1));
 }
 
-/// A failed flush lost the newest batch, which reads still saw; the server was restarted, and the power failed before its root
-/// was durable. The pages of that root lay in the slot that the batch had freed, and the batch was gone.
+/// A failed flush lost the newest batch, which reads still saw; the server was restarted, and the power failed before its root was durable.
+/// The root's pages were in the slot that the batch had freed, and the batch was gone.
 #[test]
 fn hole_12_a_batch_that_only_the_cache_shows_is_written_again() {
     let setup = Setup { volatile_fast: true, ..Setup::default() };
@@ -160,12 +158,12 @@ fn hole_12_a_batch_that_only_the_cache_shows_is_written_again() {
     assert!(Rig::open(&setup, devices.clone()).is_err(), "it ends before its own root is durable");
     devices.iter().for_each(|device| device.cut(|_| false));
     let mut rig = Rig::open(&setup, devices).unwrap();
-    // Batches and data were written again and flushed before the root could not be written.
+    // Batches and data were rewritten and flushed before the root's write failed.
     (0..8).for_each(|block| assert_eq!(rig.get(block), Ok(2)));
 }
 
-/// What a bucket has in this process's memory dies with it, and clients of block devices go on with the next server: their next flush was answered, and what
-/// was answered before was gone.
+/// A bucket's unflushed data in this process's memory is lost with it, while clients of block devices continue with the next server: their
+/// next flush succeeded although acknowledged data was gone.
 #[test]
 fn regression_what_goes_past_the_fast_tier_is_durable_where_clients_outlive_the_server() {
     for is_through in [false, true] {
@@ -179,7 +177,8 @@ fn regression_what_goes_past_the_fast_tier_is_durable_where_clients_outlive_the_
     }
 }
 
-/// A device that the system flushes behind each durable write reports a lost write to one of them: hosts' writes are none there.
+/// Where the system flushes after each durable write, one such write gets the report of a lost write: hosts' writes are not durable writes
+/// there.
 #[test]
 fn regression_what_is_written_through_is_not_where_the_system_flushes_behind_it() {
     let mut rig = Rig::new(&Setup { durable_writes: false, ..Setup::default() });
@@ -194,8 +193,7 @@ fn regression_what_is_written_through_is_not_where_the_system_flushes_behind_it(
     assert_eq!(durable.load(Relaxed), 0);
 }
 
-/// Blocks that a failed flush lost for good: all who wait for a flush of their disk learn of it; where nobody does, the next
-/// who asks for one does.
+/// Blocks that a failed flush lost for good: all waiting flushes of their disk fail; where none waits, the next one does.
 #[test]
 fn hole_12_who_flushes_a_disk_learns_of_its_lost_blocks() {
     for waiting in [0, 2] {
@@ -205,7 +203,7 @@ fn hole_12_who_flushes_a_disk_learns_of_its_lost_blocks() {
         let mut is_due = true;
         let device = rig.devices[CAPACITY].clone();
         device.rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
-        // A flush that nobody of the hosts asked for.
+        // A flush that no host requested.
         rig.pool.engine.request_checkpoint(false);
         assert!(rig.until(|rig| rig.pool.engine.has_flush_failed()));
         device.forge(at, &content(0, 7));
@@ -225,7 +223,7 @@ fn hole_12_who_flushes_a_disk_learns_of_its_lost_blocks() {
     }
 }
 
-/// A flush failed for blocks that were gone where they had been before they were overwritten, discarded or cleared: nothing that anybody needs was lost.
+/// A flush failed for lost blocks that had since been overwritten, discarded or cleared: no needed data was lost.
 #[test]
 fn regression_blocks_that_were_overwritten_or_discarded_since_are_no_loss() {
     let mut rig = Rig::new(&Setup::default());
@@ -265,7 +263,7 @@ fn regression_blocks_that_were_overwritten_or_discarded_since_are_no_loss() {
     assert!(rig.get(needed).is_err());
 }
 
-/// The same of what is found at recovery, and cannot be written again.
+/// The same for blocks that recovery finds and cannot rewrite.
 #[test]
 fn regression_a_start_counts_no_blocks_that_were_overwritten_before() {
     for is_needed in [false, true] {
@@ -288,7 +286,7 @@ fn regression_a_start_counts_no_blocks_that_were_overwritten_before() {
     }
 }
 
-/// What is read at recovery and cannot be written again is not taken for durable: a flush of its disk fails.
+/// Data that recovery reads and cannot rewrite does not count as durable: a flush of its disk fails.
 #[test]
 fn hole_12_a_restart_that_cannot_write_again_promises_nothing() {
     let mut rig = Rig::new(&Setup::default());
@@ -306,7 +304,7 @@ fn hole_12_a_restart_that_cannot_write_again_promises_nothing() {
     assert_eq!([rig.get(0), rig.get(2)], [Ok(1), Ok(1)], "a sector beside them cannot be written");
 }
 
-/// One client's failed flush let the others know nothing: they were answered that what they had written was durable.
+/// Only one client's flush failed; the others were answered that their writes were durable.
 #[test]
 fn regression_each_client_learns_of_lost_blocks() {
     let mut rig = Rig::new(&Setup::default());
@@ -335,7 +333,7 @@ fn regression_each_client_learns_of_lost_blocks() {
     assert!(is_flushed_by(&mut rig, first));
 }
 
-/// A device whose flushes go on failing: attempts become rarer, reads go on, and nothing is promised.
+/// A device whose flushes keep failing: attempts become rarer, reads continue, and nothing is promised.
 #[test]
 fn hole_12_flushes_that_go_on_failing_promise_nothing() {
     let mut rig = Rig::new(&Setup::default());
@@ -359,9 +357,8 @@ fn hole_12_flushes_that_go_on_failing_promise_nothing() {
     assert!(matches!(rig.get(0), Ok(1 | 2)));
 }
 
-/// A device tells of a lost write once, to one of the flushes that are in flight together. That of a host heard of it, but
-/// that of a job beside it had succeeded before: the job took its data for durable and gave its sources up. Now neither
-/// counts before both are over.
+/// A device reports a lost write once, to one of the concurrent flushes. A host's flush got the report, but a job's concurrent flush had
+/// succeeded before: the job took its data for durable and freed its sources. Now neither counts before both have ended.
 #[test]
 fn regression_the_flush_of_a_job_waits_for_the_one_beside_it() {
     let mut rig = Rig::new(&Setup::default());

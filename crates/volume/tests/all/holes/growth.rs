@@ -1,4 +1,4 @@
-//! Slots that the map grows into: data that may be destaged fills them and gives them back, data that stays leaves them.
+//! Slots for the growth of the map: staged data may fill them and gives them back, permanent data must leave them free.
 
 use super::rig::{BLOCK, BULK, Rig, Setup, findings};
 use forebay_block::ClassId;
@@ -6,7 +6,7 @@ use forebay_prism::{ClassChange, Place};
 use forebay_volume::layout::page::LEAF_ENTRIES;
 use forebay_volume::{EngineOptions, Op, RequestError};
 
-/// Leaves of the disk, of which none has a page at first; the fast tier has some 1,270 slots.
+/// Leaves of the disk, none with a page at first; the fast tier has some 1,270 slots.
 const LEAVES: u64 = 300;
 /// The default class, whose data is staged.
 const STAGED: Option<ClassId> = Some(ClassId(0));
@@ -28,7 +28,7 @@ fn fast_blocks(rig: &Rig) -> u64 {
     rig.pool.engine.status().classes.iter().map(|class| class.fast_blocks).sum()
 }
 
-/// Fills the fast tier with the first blocks of the disk, and says how many it holds then.
+/// Fills the fast tier with the first blocks of the disk; returns how many it holds.
 fn fill(rig: &mut Rig, class: Option<ClassId>) -> u64 {
     for round in 0..3 {
         (0..1200).for_each(|block| rig.put(block, round, class));
@@ -36,7 +36,7 @@ fn fill(rig: &mut Rig, class: Option<ClassId>) -> u64 {
     fast_blocks(rig)
 }
 
-/// Blocks of all leaves are written for the first time, more than one to a leaf, and all are there after a power cut.
+/// More than one block of every leaf is written for the first time, and all are there after a power cut.
 fn all_leaves_find_pages(mut rig: Rig) {
     let of_all = || (3..LEAVES).flat_map(|leaf| [block_of(leaf), block_of(leaf) + 7]);
     of_all().for_each(|block| rig.put(block, 9, BULK));
@@ -53,7 +53,7 @@ fn all_leaves_find_pages(mut rig: Rig) {
 fn staged_data_fills_what_the_map_may_grow_into_and_gives_it_back() {
     let mut rig = Rig::new(&setup());
     let held = fill(&mut rig, STAGED);
-    // All that the map may grow into was left free before: 300 slots.
+    // The slots for the growth of the map were left free before: 300.
     assert!(held > 750, "{held}");
     all_leaves_find_pages(rig);
 }
@@ -66,7 +66,7 @@ fn data_that_stays_leaves_the_map_its_slots() {
     all_leaves_find_pages(rig);
 }
 
-/// Staged data fills the tier, and then its class is to stay: it could leave no more, and the map had nothing to grow into.
+/// Staged data fills the tier, and then its class becomes permanent: no data could leave, and the map had no slots to grow into.
 #[test]
 fn a_class_that_is_to_stay_leaves_where_it_is_in_the_way_of_the_map() {
     let mut rig = Rig::new(&setup());
@@ -77,12 +77,12 @@ fn a_class_that_is_to_stay_leaves_where_it_is_in_the_way_of_the_map() {
     all_leaves_find_pages(rig);
 }
 
-/// A discard of what was never written asked for the slots of pages that it does not need: on a full pool it waited, and failed.
+/// A discard of unwritten blocks requested slots for pages that it does not need: on a full pool it waited and failed.
 #[test]
 fn a_discard_of_what_was_never_written_needs_no_slots() {
     let mut rig = Rig::new(&Setup { capacity_bytes: 4 << 20, ..setup() });
     let written = rig.fill(0);
-    // Zeros need a page and no more: until there are no slots for pages either.
+    // Zeros need only a page: they succeed until no slots for pages are left.
     let mut zeroes = |leaf: u64| {
         let op = Op::WriteZeroes { may_unmap: false };
         let token = rig.submit_to(rig.disk, block_of(leaf), BLOCK as u64, op, false, None);

@@ -1,4 +1,5 @@
-//! Disks that are far larger than the pool, written here and there: each part that an index page maps takes room in the root, which was made for a pool that is full.
+//! Sparse writes to disks far larger than the pool: each range that an index page maps takes space in the root, which was sized for a full
+//! pool.
 
 use super::device::{Kind, Region};
 use super::rig::{BLOCK, CAPACITY, Rig, Setup, findings, held, superblock};
@@ -8,7 +9,7 @@ use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Devices, EngineOptions, Op, RequestError};
 
-/// Blocks that an index page maps.
+/// Blocks mapped by an index page.
 const SPAN: u64 = (LEAF_ENTRIES * INDEX_ENTRIES) as u64;
 
 fn setup(fast_bytes: u64, spans: u64) -> Setup {
@@ -16,7 +17,7 @@ fn setup(fast_bytes: u64, spans: u64) -> Setup {
     Setup { fast_bytes, disk_bytes: spans * SPAN * BLOCK as u64, options, ..Setup::default() }
 }
 
-/// Writes zeros where a part begins: that takes room in the map, and no other.
+/// Writes zeros at the start of a range, which takes space in the map only.
 fn zero(rig: &mut Rig, block: u64) -> Result<(), RequestError> {
     let op = Op::WriteZeroes { may_unmap: false };
     let token = rig.submit_to(rig.disk, block, BLOCK as u64, op, false, None);
@@ -38,8 +39,8 @@ fn discard(rig: &mut Rig, spans: std::ops::Range<u64>) {
     rig.wait(token).unwrap();
 }
 
-/// Writes to an overcommitted disk filled the root: no checkpoint was written any more, and the pool was not opened again. Now they find no space, all else goes on,
-/// and discards make room.
+/// Writes to an overcommitted disk filled the root: no checkpoint could be written, and the pool could not be opened. Now such writes get
+/// no space, everything else continues, and discards make space.
 #[test]
 fn regression_writes_here_and_there_leave_the_root_its_room() {
     let spans = 4600;
@@ -49,7 +50,7 @@ fn regression_writes_here_and_there_leave_the_root_its_room() {
     let full = fill(&mut rig, 0..spans);
     assert!((4000..4400).contains(&full), "{full}");
     assert!(rig.pool.engine.lacks_index_room());
-    // What has a part already is written as before.
+    // Ranges that exist are written as before.
     rig.put(3 * SPAN + 5000, 1, None);
     rig.checkpoint();
     let mut rig = rig.crash();
@@ -72,7 +73,8 @@ fn regression_writes_here_and_there_leave_the_root_its_room() {
     assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
 }
 
-/// It waited for as long as something was moved, which never makes that room, and all that waited for space waited behind it.
+/// The write waited while anything was moved, although moves never free space in the root, and all requests that waited for space waited
+/// behind it.
 #[test]
 fn regression_a_write_without_room_in_the_root_does_not_wait_for_what_is_moved() {
     let spans = 4600;
@@ -93,7 +95,8 @@ fn regression_a_write_without_room_in_the_root_does_not_wait_for_what_is_moved()
     rig.devices[CAPACITY].heal();
 }
 
-/// A journal that names more than the root has room for, as a program without that bound could write it: the pool says so, and can be read.
+/// A journal that names more ranges than fit into the root, as a version without this limit could write: the error names it, and the pool
+/// can be read for salvage.
 #[test]
 fn a_journal_that_needs_more_than_the_root_is_read_for_salvage() {
     let spans = 320;
@@ -109,7 +112,7 @@ fn a_journal_that_needs_more_than_the_root_is_read_for_salvage() {
     rig.flush();
     assert_eq!(rig.pool.engine.checkpoint_number(), before, "more than the journal was to name");
     let devices = rig.cut(|_| false);
-    // As if it had been made for so much only.
+    // As if the root had been made for this size only.
     let root_len_bytes = 2 * 4096 + header.blob_len_bytes.next_multiple_of(4096);
     for device in &devices {
         let size_bytes = device.bytes(|bytes| bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! What the end of the journal tells, and what tells of it: batches that are known to have been durable and are gone, and parts that cannot be read.
+//! Evidence about the end of the journal: durable batches that are missing, and unreadable parts.
 
 use super::device::{Kind, Region, Scripted};
 use super::rig::{FAST, Rig, Setup, failed, superblock};
@@ -8,9 +8,9 @@ use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Devices, EngineOptions};
 
-/// A pool with a batch that nobody flushed and durable writes behind it, after a power cut that lost nothing; where the last batch lies.
+/// A pool with an unflushed batch followed by durable writes, after a power cut that lost nothing; returns the place of the last batch.
 fn behind_an_unflushed_batch(durable_writes: u64) -> (Setup, Vec<Scripted>, u64) {
-    // Flushes are wanted by bytes: of half a window, here of 1 MiB.
+    // Flushes are triggered by bytes: half a window, here 1 MiB.
     let setup = Setup { volatile_fast: true, fast_bytes: 64 << 20, journal_bytes: 8 << 20, ..Setup::default() };
     let mut rig = Rig::new(&setup);
     rig.checkpoint();
@@ -29,8 +29,8 @@ fn behind_an_unflushed_batch(durable_writes: u64) -> (Setup, Vec<Scripted>, u64)
     (setup, rig.cut(|_| true), at)
 }
 
-/// Watermark blocks named a durable batch beyond one that was not, and nobody compared that with where the journal ended: when it rotted its writes were
-/// gone without an error. Of more than 64 such batches those behind had no witness at all.
+/// Watermark blocks named a durable batch behind one that was not, but that was not compared with the end of the journal: when the batch
+/// rotted, its writes were lost without an error. Beyond 64 such batches, the later ones had no evidence at all.
 #[test]
 fn regression_a_durable_batch_behind_one_that_is_not_is_missed_at_the_journals_end() {
     for durable_writes in [1, 3, 100] {
@@ -48,7 +48,7 @@ fn no_journal_can_be_read(devices: &[Scripted]) {
     devices[FAST].rule(|seen| failed(seen.kind == Kind::Read && seen.region == Region::Journal));
 }
 
-/// More than 64 unreadable sectors of the journal refused each kind of opening, also where nothing was in it.
+/// More than 64 unreadable sectors in the journal refused every kind of opening, even where the journal was empty.
 #[test]
 fn regression_a_journal_that_cannot_be_read_at_all_refuses_neither_a_stopped_pool_nor_salvage() {
     let setup = Setup::default();
@@ -59,7 +59,7 @@ fn regression_a_journal_that_cannot_be_read_at_all_refuses_neither_a_stopped_poo
     no_journal_can_be_read(&devices);
     assert_eq!(Rig::open(&setup, devices).unwrap().get(0), Ok(1));
 
-    // Nor do its witnesses, where nothing is to be witnessed.
+    // Nor does unreadable evidence, where there is nothing to prove.
     let mut rig = Rig::new(&setup);
     rig.put(0, 1, None);
     assert!(rig.pool.close());
@@ -75,7 +75,7 @@ fn regression_a_journal_that_cannot_be_read_at_all_refuses_neither_a_stopped_poo
     salvage(&mut Devices::new(list), 1, &super::rig::classes(), setup.options.clone()).unwrap();
 }
 
-/// An unreadable sector behind the journal's end refused the pool for ever, as nothing wrote it.
+/// An unreadable sector behind the journal's end refused the pool for ever, because nothing rewrote it.
 #[test]
 fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
     let devices = cut();
@@ -92,7 +92,7 @@ fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
     rig.devices[FAST].heal();
     assert_eq!(rig.crash().get(0), Ok(3));
 
-    // What is known to be gone is not given up so.
+    // Data known to be lost is not given up this way.
     let (_, devices, at) = behind_an_unflushed_batch(1);
     devices[FAST].forge(at, b"rotten");
     let refused =
@@ -101,8 +101,8 @@ fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 }
 
-/// A drive with 4 KiB sectors that takes 512 bytes reads such a sector, changes a part, and writes all of it: where the power is cut meanwhile the rest of it may be
-/// gone, too. The journal laid the next batch beside one that was flushed, and what a host had flushed was lost without an error.
+/// A drive with 4 KiB sectors that accepts 512-byte writes reads a sector, changes part of it, and writes it back: a power cut meanwhile
+/// may destroy the rest too. The journal put the next batch beside a flushed one, and flushed data was lost without an error.
 #[test]
 fn regression_a_batch_that_a_power_cut_stops_takes_none_with_it_that_was_flushed() {
     const PHYSICAL_BYTES: u64 = 4096;
@@ -114,7 +114,7 @@ fn regression_a_batch_that_a_power_cut_stops_takes_none_with_it_that_was_flushed
         rig.put(1, 1, None);
         let at = journal_end(&superblock(&rig.devices), &rig.devices) - SECTOR_BYTES;
         let devices = rig.cut(|_| false);
-        // Of its batch the drive was in the middle.
+        // The drive was in the middle of writing the batch.
         devices[FAST].forge(at / PHYSICAL_BYTES * PHYSICAL_BYTES, &[0x55; PHYSICAL_BYTES as usize]);
         Rig::open(&setup, devices).unwrap().get(0)
     };

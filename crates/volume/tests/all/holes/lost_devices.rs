@@ -1,4 +1,4 @@
-//! Pools of which devices are lost: what is shown, and what is reported.
+//! Pools with lost devices: which data is shown, and what is reported.
 
 use super::alone::{Alone, Seen, band_blocks};
 use super::device::{Kind, Region, Scripted};
@@ -8,11 +8,11 @@ use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::{AloneError, open_degraded};
 use forebay_volume::{Devices, EngineOptions};
 
-/// A crash between the header of the capacity side and that of the fast tier leaves the root N+1 on one and N on the other. The
-/// next opening wrote its pages over those of N+1, which was still the newest whole root.
+/// A crash between the header of the capacity side and that of the fast tier leaves root N+1 on one and N on the other. The next opening
+/// overwrote pages of N+1, which was still the newest complete root.
 #[test]
 fn pages_of_a_root_that_may_be_opened_are_not_written_over() {
-    // Slots are taken in turn: in which ones the pages lie depends on how many checkpoints there were.
+    // Slots are given out in turn, so the number of checkpoints determines the slots of the pages.
     (0..24).for_each(crash_between_headers);
 }
 
@@ -31,7 +31,7 @@ fn crash_between_headers(checkpoints: u32) {
     rig.pool.engine.request_checkpoint(false);
     rig.polls(100);
     assert_eq!(rig.pool.engine.checkpoint_number(), before);
-    // What comes later makes the pages of the next opening others than those of N+1.
+    // Makes the pages of the next opening differ from those of N+1.
     rig.put(801, 1, None);
     let devices = rig.cut(|_| false);
     let area = superblock(&devices).capacity_area;
@@ -48,7 +48,7 @@ fn crash_between_headers(checkpoints: u32) {
     let mut roots = pages_of(&devices);
     roots.sort();
     assert_eq!((roots[0].0, roots[1].0), (before, before + 1));
-    // The opening comes as far as its pages.
+    // The opening gets as far as its pages.
     devices[CAPACITY].rule(move |seen| {
         let is_root = (area.offset_bytes..area.page_offset_bytes(0)).contains(&seen.offset_bytes);
         failed(seen.kind == Kind::Write && is_root)
@@ -60,7 +60,7 @@ fn crash_between_headers(checkpoints: u32) {
     assert_eq!(alone.report.disks[0].maybe_older.blocks, 0);
     assert_eq!((alone.see(400), alone.see(401), alone.see(800)), (Seen::Version(2), Seen::Gone, Seen::Version(1)));
     drop(alone);
-    // Where they are damaged all the same, the root before is whole.
+    // Where they are damaged nevertheless, the previous root is complete.
     for slot in roots[1].1.iter().filter(|slot| !roots[0].1.contains(slot)) {
         devices[CAPACITY].forge(area.page_offset_bytes(u64::from(*slot)), &[7; 4096]);
     }
@@ -71,8 +71,7 @@ fn crash_between_headers(checkpoints: u32) {
     assert_eq!((alone.see(401), alone.see(800)), (Seen::Nothing, Seen::Version(1)));
 }
 
-/// Data of after the checkpoint that cannot be read was taken for data that never arrived: older versions were shown in its
-/// place as if they were the newest.
+/// Unreadable data from after the checkpoint was taken for data that never arrived: older versions were shown as if they were the newest.
 #[test]
 fn what_is_behind_data_that_cannot_be_read_may_be_older() {
     let setup = Setup::default();
