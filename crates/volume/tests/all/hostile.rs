@@ -1,9 +1,9 @@
-//! Structures on the medium whose checksums are right and whose content cannot be: what a bug of another version, a fuzzer
-//! or an enemy writes. Opening must end, soon, in little memory, and without a panic: with a clear error, or with a pool in
-//! which what was written is right and goes on being served.
+//! Structures on the medium with correct checksums and impossible contents, as written by a bug of another version, a fuzzer or an
+//! attacker. Opening must end soon, in little memory and without a panic: with a clear error, or with a pool in which written data is right
+//! and stays in service.
 //!
-//! These forge the layout itself, so they follow the format. Each case runs in a process of its own, with a limit of
-//! memory and of time: some of them ended the process.
+//! These tests forge the layout itself, so they follow the format. Each case runs in its own process with limits of memory and time,
+//! because some of them killed the process.
 
 mod alone;
 mod area;
@@ -24,13 +24,13 @@ use forebay_volume::layout::stream::{Lifetime, Stream};
 use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::OpenError;
 
-/// What such a pool takes is less than half of it.
+/// Such a pool needs less than half of it.
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 const DISK: DiskId = DiskId(1);
-/// The first block of those that nobody has written.
+/// The first block that was never written.
 const UNUSED: u64 = 1000;
 
-/// A pool whose power was cut; some of it is in the root, some in the journal.
+/// A pool after a power cut; some of its state is in the root, some in the journal.
 fn served() -> Vec<Scripted> {
     let mut rig = Rig::new(&Setup::default());
     rig.put(1, 1, None);
@@ -42,7 +42,7 @@ fn served() -> Vec<Scripted> {
     rig.cut(|_| false)
 }
 
-/// The newest root: the offset of its area, its header, and itself.
+/// The newest root: the offset of its area, its header, and the root.
 fn root(devices: &[Scripted]) -> (u64, RootHeader, Root) {
     let superblock = superblock(devices);
     let read = |area: u64| {
@@ -69,7 +69,7 @@ fn forge_root(devices: &[Scripted], change: impl FnOnce(&mut Root)) {
     }
 }
 
-/// Appends a batch to the journal, its header changed.
+/// Appends a batch with a changed header to the journal.
 fn forge_batch(devices: &[Scripted], records: &[Record], change: impl FnOnce(&mut BatchHeader)) {
     let superblock = superblock(devices);
     let epoch = root(devices).1.epoch;
@@ -106,7 +106,7 @@ fn forge_records(devices: &[Scripted], records: &[Record]) {
     forge_batch(devices, records, |_| {});
 }
 
-/// Opens it and, where that succeeds, goes on with it.
+/// Opens the pool and, where that succeeds, uses it.
 fn open_and_go_on(devices: Vec<Scripted>) {
     let setup = Setup::default();
     let mut rig = match Rig::open(&setup, devices) {
@@ -169,18 +169,18 @@ fn moved(block: u64, source: u64) -> Moved {
     Moved { disk: DISK, block, source, origin: 1, checksum: 1, stored, class: ClassId(5), note: 0 }
 }
 
-/// Where the capacity tier begins, in grains.
+/// Start of the capacity tier in grains.
 fn capacity_grain(devices: &[Scripted]) -> u64 {
     superblock(devices).members[1].first_sector * SECTOR_GRAINS
 }
 
 hostile! {
-    /// Nothing is forged: what the cases change is otherwise whole.
+    /// Without a forgery: everything that the cases change is valid before.
     a_whole_pool: |_| {};
     /// A harmless batch appended is found and replayed.
     a_harmless_batch: |devices| forge_records(devices, &[Record::Discard { disk: DISK, block: UNUSED, blocks: 8 }]);
 
-    /// Four thousand million blocks: every leaf that they would touch was noted, ten million of them.
+    /// Four thousand million blocks: every leaf in the range was recorded, ten million of them.
     zeros_longer_than_any_disk: |devices| {
         forge_records(devices, &[Record::Zero { disk: DISK, block: UNUSED, blocks: u32::MAX }]);
     };
@@ -193,11 +193,11 @@ hostile! {
     reclass_longer_than_any_disk: |devices| {
         forge_records(devices, &[Record::Reclass { disk: DISK, block: UNUSED, blocks: u32::MAX, class: ClassId(1) }]);
     };
-    /// Of a disk that does not exist.
+    /// Record of a disk that does not exist.
     zeros_of_no_disk: |devices| {
         forge_records(devices, &[Record::Zero { disk: DiskId(77), block: 0, blocks: u32::MAX }]);
     };
-    /// The last block wraps round.
+    /// The last block number overflows.
     zeros_at_the_end_of_all_numbers: |devices| {
         forge_records(devices, &[Record::Zero { disk: DISK, block: u64::MAX - 3, blocks: 10 }]);
     };
@@ -211,7 +211,7 @@ hostile! {
         let location = capacity_grain(devices) + 128 * 300 + 3;
         forge_records(devices, &[write(UNUSED, location, 1)]);
     };
-    /// It begins in a band, and ends beyond it.
+    /// The range begins in a band and ends beyond it.
     a_write_across_the_end_of_a_band: |devices| {
         let location = capacity_grain(devices) + 2048 * 20 + 128 * 10;
         forge_records(devices, &[write(UNUSED, location, 40)]);
@@ -225,7 +225,7 @@ hostile! {
         let moved = vec![moved(UNUSED, u64::MAX - 127); 3];
         forge_records(devices, &[Record::Move { stream: stream(5, false), location: u64::MAX - 255, generation: 1, moved }]);
     };
-    /// Places that nobody was given, of blocks that are there: they are not where the record says they were.
+    /// Unallocated places for existing blocks: the blocks are not where the record says.
     moves_and_damage_of_others: |devices| {
         let location = capacity_grain(devices) + 2048 * 20;
         let moved: Vec<Moved> = (0..10).map(|block| moved(block, 128 * block + 128)).collect();
@@ -240,7 +240,7 @@ hostile! {
     a_cancel_of_the_last_sequence: |devices| {
         forge_records(devices, &[Record::Cancel { sequence: u64::MAX }]);
     };
-    /// The headers say that batches were durable which will not come in a thousand years.
+    /// The headers claim durable batches with numbers far in the future.
     a_watermark_at_the_end_of_all_numbers: |devices| forge_batch(devices, &[], |header| header.durable = u64::MAX);
     exceptions_at_the_end_of_all_numbers: |devices| {
         forge_batch(devices, &[], |header| (header.durable, header.exceptions) = (u64::MAX - 10, u64::MAX));
@@ -257,7 +257,7 @@ hostile! {
         forge_batch(devices, &[record.clone(), record], |header| header.first_sequence = u64::MAX);
     };
 
-    /// An open band that is full: to take a block from it gave none, for ever.
+    /// A full open band: taking a block from it looped for ever.
     a_full_open_band: |devices| forge_root(devices, |root| {
         let free = root.bands.iter_mut().filter(|band| band.state == BandState::Free);
         for band in free.take(1) {

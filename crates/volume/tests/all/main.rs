@@ -1,4 +1,4 @@
-//! The tests of the engine and of what it leaves on its devices: one program, so that what they share is built once.
+//! Tests of the engine and of its on-disk state: a single program, so that shared parts are built once.
 
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]

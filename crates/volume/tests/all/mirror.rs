@@ -1,5 +1,4 @@
-//! A mirrored fast tier: which members may be believed, whatever labels were left where, and members that fail in the middle of
-//! something.
+//! A mirrored fast tier: which members may be believed, whatever labels exist, and members that fail in the middle of an operation.
 
 mod bare;
 mod both_tiers;
@@ -170,15 +169,15 @@ impl Served {
     }
 }
 
-/// What a power cut leaves of a change that only one member has: its label says that the other was left behind.
+/// A power cut after a label change that only one member has: its label says that the other was left behind.
 fn left_alone(disk: &Disk, member: u8) {
     let label = disk.label();
     let (generation, serial) = (label.generation + 1, label.serial + 1);
     disk.put(&MemberLabel { generation, serial, in_sync: 1 << member, member: Some(member), ..label });
 }
 
-/// A change that no capacity device had when the power failed was never confirmed: the other member could be opened alone afterwards, with
-/// what it held before.
+/// A label change that no capacity device had at the power cut was never confirmed: the other member could be opened alone afterwards, with
+/// its older data.
 #[test]
 fn regression_a_change_that_was_not_confirmed_is_confirmed_by_the_next_opening() {
     let [a, b, c] = three(10);
@@ -191,7 +190,7 @@ fn regression_a_change_that_was_not_confirmed_is_confirmed_by_the_next_opening()
     assert!(matches!(joined(&[&b], &c), Err(JoinError::Stale { .. })));
 }
 
-/// Labels of a member that was never confirmed won over what the capacity devices say, and those that had gone on were rebuilt from it.
+/// Labels of an unconfirmed member outranked those of the capacity devices, and the members that had continued were rebuilt from it.
 #[test]
 fn regression_what_was_never_confirmed_does_not_win_over_what_was() {
     let [a, b, c] = three(10);
@@ -205,7 +204,7 @@ fn regression_what_was_never_confirmed_does_not_win_over_what_was() {
     assert_eq!(served.states(), [MemberState::Rebuilding, MemberState::InSync]);
 }
 
-/// A damaged copy of a label may have been the newest: the member that it left behind was opened with what it held before.
+/// A damaged label copy may have been the newest: the member that it left behind was opened with its older data.
 #[test]
 fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
     let [a, b, c] = three(10);
@@ -217,12 +216,12 @@ fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
     b.set(Fate::Good);
     c.damage_label(true);
     assert!(matches!(joined(&[&b], &c), Err(JoinError::Unread { .. })));
-    // By its own label the other one knows better.
+    // The other one's own label shows it.
     let served = Served::open(&[&a, &b], &c);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
 }
 
-/// A torn label of a capacity device and a member that was dead made a good pool one that could not be opened.
+/// A torn label of a capacity device together with a dead member made a good pool unopenable.
 #[test]
 fn regression_a_torn_label_and_a_dead_member_are_no_reason_to_refuse() {
     let [a, b, c] = three(10);
@@ -236,7 +235,7 @@ fn regression_a_torn_label_and_a_dead_member_are_no_reason_to_refuse() {
     served.close();
 }
 
-/// The power failed when the first label of a new mirror was on the blank device alone: it was refused at every start.
+/// The power failed when only the blank device had the first label of a new mirror: it was refused at every start.
 #[test]
 fn regression_a_pool_becomes_a_mirror_although_the_power_failed_at_its_first_label() {
     let (a, b, c) = (Disk::new("a", FAST_BYTES), Disk::new("b", FAST_BYTES), Disk::new("c", CAPACITY_BYTES));
@@ -256,7 +255,7 @@ fn regression_a_pool_becomes_a_mirror_although_the_power_failed_at_its_first_lab
     served.close();
 }
 
-/// Labels of an older pool on the same devices counted more than those of the new one, which could not be opened.
+/// Labels of an older pool on the same devices outranked those of the new one, which could not be opened.
 #[test]
 fn regression_labels_of_an_older_pool_do_not_outlive_formatting() {
     let disks = three(10);
@@ -272,8 +271,8 @@ fn regression_labels_of_an_older_pool_do_not_outlive_formatting() {
     served.close();
 }
 
-/// A copy that waited for room in the queue of a member was forgotten when that failed, and waited for ever: nothing was rebuilt any
-/// more, and writes to what was being copied never ended.
+/// A copy that waited for room in a member's queue was forgotten when the member failed, and waited for ever: nothing was rebuilt any more,
+/// and writes to the range being copied never ended.
 #[test]
 fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
     let [a, b, c] = three(10);
@@ -305,7 +304,7 @@ fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
     served.close();
 }
 
-/// An opening that failed had said by then that the member which was missing was left behind, and that may have been the only good one.
+/// A failed opening had already recorded that the missing member was left behind, although it may have been the only good one.
 #[test]
 fn regression_an_opening_that_fails_leaves_no_member_behind() {
     let [a, b, c] = three(10);
@@ -323,7 +322,7 @@ fn regression_an_opening_that_fails_leaves_no_member_behind() {
     served.close();
 }
 
-/// An old copy of a capacity device says that an old copy of a member holds everything: the member that was used since is not rebuilt from it.
+/// An old image of a capacity device claims that an old image of a member is complete: the member used since must not be rebuilt from it.
 #[test]
 fn regression_a_member_is_not_rebuilt_from_one_that_was_used_before_it() {
     let [a, b, c] = three(10);
@@ -337,8 +336,8 @@ fn regression_a_member_is_not_rebuilt_from_one_that_was_used_before_it() {
     assert!(matches!(joined(&[&a, &old_b], &c), Err(JoinError::Newer { .. })));
 }
 
-/// A read of several blocks failed where each of two members had another one of them wrong, until a scrub had mended both. What is mended is what
-/// was wrong, and counts as that: all blocks of a read did.
+/// A read of several blocks failed where each of two members had a different bad block, until a scrub had repaired both. Only the bad
+/// blocks must be repaired and counted; all blocks of the read were.
 #[test]
 fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
     let [a, b, c] = three(1);
@@ -365,7 +364,7 @@ fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
     assert_eq!(served.pool.engine.status().counters.mended_blocks, 2);
 }
 
-/// A device that was offered once more before it had been taken took the places of two members: what was rebuilt on it as one was lost with the other.
+/// A device offered twice before it was taken filled the places of two members: both rebuilt members were lost with it.
 #[test]
 fn regression_a_device_that_is_offered_twice_takes_one_place() {
     let [a, b, c] = three(10);

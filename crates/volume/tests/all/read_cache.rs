@@ -1,5 +1,5 @@
-//! A read cache: what is read again is read from the fast tier, after a restart too; it takes nothing from anybody, and whatever becomes
-//! of it nobody reads anything wrong.
+//! A read cache: repeated reads come from the fast tier, also after a restart. The cache takes no space from other data, and its failures
+//! never cause wrong reads.
 
 mod copies;
 mod memory;
@@ -15,7 +15,7 @@ use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Some 480 slots; bands have room for 8,000 blocks. Nothing is kept in memory.
+/// Some 480 slots; the bands hold 8,000 blocks. Nothing is cached in memory.
 fn setup() -> Setup {
     let options = EngineOptions {
         warm_list_interval_ns: 1_000_000_000,
@@ -26,7 +26,7 @@ fn setup() -> Setup {
     Setup { capacity_bytes: 36 << 20, band_bytes: 512 << 10, disk_bytes: 32 << 20, options, ..Setup::default() }
 }
 
-/// The default class goes to the capacity tier, and what is read of it is cached. It stays so over restarts.
+/// The default class goes to the capacity tier with cached reads, also over restarts.
 fn cache_reads(rig: &mut Rig, place: Place) {
     let change = ClassChange { place: Some(place), read_cache: Some(true), ..ClassChange::default() };
     rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
@@ -49,7 +49,7 @@ fn rig_of(setup: &Setup, blocks: u64) -> Rig {
     rig
 }
 
-/// Blocks in an order that is no sequence.
+/// Blocks in a non-sequential order.
 fn shuffled(blocks: u64, seed: u64) -> Vec<u64> {
     let (mut order, mut random) = ((0..blocks).collect::<Vec<_>>(), Random::new(seed));
     for at in (1..order.len()).rev() {
@@ -90,7 +90,7 @@ fn what_is_read_again_is_read_from_the_fast_tier() {
     assert_eq!(reads.load(Ordering::Relaxed), 0);
     let ReadCacheStatus { hit_blocks, missed_blocks, written_blocks, .. } = cache(&rig);
     assert_eq!((hit_blocks, missed_blocks, written_blocks), (200, 200, 200));
-    // What is written, or discarded, is not there any more.
+    // Written or discarded blocks have no copies any more.
     rig.put(7, 2, None);
     let token = rig.submit_to(rig.disk, 8, BLOCK as u64, Op::Discard, false, None);
     rig.wait(token).unwrap();
@@ -124,7 +124,7 @@ fn classes_that_are_not_cached_get_no_copies_and_those_that_were_lose_theirs() {
     read_all(&mut rig, &shuffled(100, 1));
 }
 
-/// The share of reads that are hits after a restart.
+/// Share of read hits after a restart.
 fn warmth(rig: &mut Rig, blocks: u64) -> f64 {
     let reads = count_capacity_reads(rig);
     for block in shuffled(blocks, 3) {
@@ -155,7 +155,7 @@ fn what_was_warm_is_warm_after_a_clean_stop_and_after_a_crash() {
     assert!(warmth(&mut rig, 300) >= 0.95);
 }
 
-/// After the list was written its slots are given to data of hosts, and what it names is overwritten.
+/// After the list was written its slots go to host data, and the blocks that it names are overwritten.
 #[test]
 fn an_old_list_makes_nobody_read_anything_old() {
     for keeps_unflushed in [false, true] {
@@ -199,7 +199,7 @@ fn a_copy_that_cannot_be_read_or_is_wrong_costs_nothing_but_time() {
     }
 }
 
-/// Neither what cannot be copied nor a list that cannot be written is anybody's error.
+/// Failed writes of copies or of the list reach no host.
 #[test]
 fn writes_of_copies_and_lists_that_fail_are_nobodys_error() {
     let mut rig = rig_with(200);
@@ -255,8 +255,7 @@ fn a_scan_of_ten_times_its_size_leaves_nine_tenths() {
     assert!(before.written_blocks < HOT + HOT / 2, "hardly anything of the scan was copied: {before:?}");
 }
 
-/// What is read by turns longer than what is free takes room of data that is staged and never written again, and gives it back to data
-/// that is.
+/// Cyclic reads that exceed the free space take slots from staged data that is never rewritten, and return them to data that is.
 #[test]
 fn its_share_follows_what_one_more_slot_would_save() {
     let mut rig = rig_with(700);
@@ -282,7 +281,7 @@ fn its_share_follows_what_one_more_slot_would_save() {
     assert!(writing.entitled_blocks < reading.entitled_blocks / 4, "{writing:?}");
 }
 
-/// The same reads and times end in the same cache.
+/// The same reads at the same times give the same cache.
 #[test]
 fn it_is_deterministic() {
     let run = || {

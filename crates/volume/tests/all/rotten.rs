@@ -1,5 +1,5 @@
-//! What rots in silence on one member of a capacity tier with parity, and is no host's block that a host reads: it is read right all the
-//! same, of the members that have it otherwise.
+//! Silent rot on one member of a capacity tier with parity, in structures that hosts do not read: they are read right from the other
+//! members.
 
 mod again;
 mod cloned;
@@ -25,8 +25,8 @@ fn is_summary(block: &[u8]) -> bool {
     block.starts_with(b"FBBS")
 }
 
-/// Nothing but what is read first counted when the capacity tier was opened without the fast one: summaries, pages, copies and roots that one
-/// member had wrong were absent or gone.
+/// When the capacity tier was opened alone, only the first reading of each structure counted: summaries, pages, copies and roots that were
+/// bad on one member counted as absent or lost.
 #[test]
 fn regression_rot_of_one_member_is_read_right_without_the_fast_tier() {
     for redundancy in ["2+1", "3+2"] {
@@ -56,7 +56,7 @@ fn regression_rot_of_one_member_is_read_right_without_the_fast_tier() {
     }
 }
 
-/// A summary that had rotted cost its group for ever: what lived there was not collected, though the other members had the summary.
+/// A rotten summary blocked its group for ever: its live data was not collected, although the other members gave the summary.
 #[test]
 fn regression_a_rotten_summary_is_read_right_and_written_again_where_its_band_is_collected() {
     for redundancy in ["2+1", "3+2"] {
@@ -78,7 +78,7 @@ fn regression_a_rotten_summary_is_read_right_and_written_again_where_its_band_is
     }
 }
 
-/// A page that says on which tier blocks live was read twice of the same member to be changed, and all it said of others was given up.
+/// To be changed, a page of tier locations was read twice from the same member; when it was bad, all its other entries were lost.
 #[test]
 fn regression_a_rotten_page_of_tiers_is_read_right_when_it_is_changed() {
     let rig = Rig::new("2+1", 1);
@@ -99,7 +99,7 @@ fn regression_a_rotten_page_of_tiers_is_read_right_when_it_is_changed() {
     }
 }
 
-/// All copies of the superblock on the member that is read first had rotted: the pool could not be opened.
+/// All superblock copies on the first member had rotted: the pool could not be opened.
 #[test]
 fn regression_a_superblock_that_rots_on_one_member_is_read_of_another() {
     let rig = Rig::new("2+1", 1);
@@ -116,8 +116,8 @@ fn regression_a_superblock_that_rots_on_one_member_is_read_of_another() {
     }
 }
 
-/// A copy at the end of a larger member, of a pool that had been there before and had come further, outranked those of the pool that is there: its member was
-/// rebuilt at each start, or the pool could not be opened.
+/// A copy at the end of a larger member, of a former pool with a higher epoch, outranked those of the present pool: its member was rebuilt
+/// at each start, or the pool could not be opened.
 #[test]
 fn regression_a_superblock_of_a_former_pool_at_the_end_of_a_device_counts_for_nothing() {
     let rig = Rig::new("2+1", 1);
@@ -134,7 +134,7 @@ fn regression_a_superblock_of_a_former_pool_at_the_end_of_a_device_counts_for_no
     assert!(good >= 2, "{good}");
 }
 
-/// Labels of the mirror on the capacity tier were read twice of the same member: with one rotten copy and a fast device missing the pool could
+/// Mirror labels on the capacity tier were read twice from the same member: with one rotten copy and a missing fast device, the pool could
 /// not be opened.
 #[test]
 fn regression_a_label_of_the_mirror_that_rots_on_one_member_is_read_of_another() {
@@ -178,8 +178,8 @@ fn regression_a_label_of_the_mirror_that_rots_on_one_member_is_read_of_another()
     }
 }
 
-/// A scrub reads each copy of a mirrored fast tier. What of a piece lay on the capacity tier it read a second time with them, as computed of the other members;
-/// beside a rotten block that was wrong, so that the good one was "mended", and the parity that was made of both ended the rotten one for good.
+/// A scrub reads each copy of a mirrored fast tier. It read capacity-tier blocks of the same piece a second time as computed from the other
+/// members; beside a rotten block that result was wrong, so the good block was "repaired", and the new parity made the rot permanent.
 #[test]
 fn regression_a_scrub_of_a_mirrored_pool_writes_no_good_block_again() {
     for redundancy in ["2+1", "3+2"] {
@@ -197,7 +197,7 @@ fn regression_a_scrub_of_a_mirrored_pool_writes_no_good_block_again() {
     }
 }
 
-/// Compressed blocks that had rotted were read right of the other members, and never written again: the next member that was lost took them.
+/// Rotten compressed blocks were read right from the other members but never rewritten: the next lost member made the loss permanent.
 #[test]
 fn regression_compressed_blocks_that_rot_are_written_again() {
     for redundancy in ["2+1", "3+2"] {
@@ -242,8 +242,8 @@ fn regression_compressed_blocks_that_rot_are_written_again() {
     }
 }
 
-/// A compressed block that lies on two members of which one has rotten was right in no reading: as it lies there the one was wrong, and computed of the others the
-/// other one.
+/// A compressed block spans two members, and one part has rotted: no reading was right, because the direct one has the rotten part, and the
+/// computed one the other.
 #[test]
 fn regression_compressed_blocks_on_two_members_are_read_right_where_one_has_rotten() {
     for redundancy in ["2+1", "3+2", "16+1"] {
@@ -274,7 +274,8 @@ fn regression_compressed_blocks_on_two_members_are_read_right_where_one_has_rott
     }
 }
 
-/// What a single fast device could not read was asked of it as often as a tier with parity behind it has readings; each time may take a bad drive seconds.
+/// Data that a single fast device could not read was requested as often as the parity tier behind it has readings; each attempt may take a
+/// bad drive seconds.
 #[test]
 fn regression_a_fast_device_is_asked_twice_whatever_parity_lies_behind_it() {
     let rig = Rig::new("4+2", 1);
@@ -286,8 +287,8 @@ fn regression_a_fast_device_is_asked_twice_whatever_parity_lies_behind_it() {
     assert_eq!(rig.fast[0].bytes().failures - before, 2);
 }
 
-/// All blocks of a read were written again of which one had rotted: beside a good one of these there was another rotten one in the same row, and parity was
-/// made of that. A scrub lost what the other members had.
+/// All blocks of a read were rewritten when one had rotted: beside a good one, another block of the same row was rotten, and parity was
+/// computed from it. The scrub lost data that the other members had.
 #[test]
 fn regression_a_scrub_of_blocks_that_lie_in_different_rows_loses_nothing_of_a_rotten_member() {
     for redundancy in ["2+1", "3+2"] {
@@ -312,7 +313,7 @@ fn regression_a_scrub_of_blocks_that_lie_in_different_rows_loses_nothing_of_a_ro
     }
 }
 
-/// A band with parity of something else whose summary nobody could read was collected again and again, without end, and all other jobs waited for longer and longer.
+/// A band with wrong parity and an unreadable summary was collected repeatedly without end, and delayed all other jobs more and more.
 #[test]
 fn regression_a_band_that_cannot_be_emptied_is_given_up_after_some_tries() {
     let rig = Rig::new("2+1", 1);
@@ -335,8 +336,8 @@ fn regression_a_band_that_cannot_be_emptied_is_given_up_after_some_tries() {
     served.check();
 }
 
-/// After a start a band was written on in the middle of a row: beside a block that had rotten in silence, so that parity of that took the place of what a
-/// member that was out could be computed of.
+/// After a start a band was continued in the middle of a row, beside a silently rotten block; the new parity then covered the rot and the
+/// data of a missing member could no longer be computed.
 #[test]
 fn regression_a_start_writes_nothing_beside_what_it_has_not_looked_at() {
     let redundancy = "3+2";
@@ -362,7 +363,7 @@ fn regression_a_start_writes_nothing_beside_what_it_has_not_looked_at() {
     }
 }
 
-/// Compressed blocks that were wrong beyond what parity mends kept their band for ever: each collection found nothing to move, and none ended it.
+/// Compressed blocks beyond what parity repairs kept their band for ever: each collection found nothing to move, and none ended it.
 #[test]
 fn regression_a_band_with_compressed_blocks_that_cannot_be_mended_is_freed() {
     let rig = Rig::new("2+1", 1);

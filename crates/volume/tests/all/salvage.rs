@@ -1,5 +1,5 @@
-//! A pool whose journal lost durable batches is refused, and can be read for salvage: nothing is written, writes are
-//! refused, and what the rest of the journal and the last checkpoint know is there.
+//! A pool whose journal lost durable batches is refused but can be read for salvage: nothing is written, writes are refused, and the data
+//! of the remaining journal and the last checkpoint is there.
 
 use crate::world::{Oracle, Shape, World, boxed, content_of};
 use forebay_block::DiskId;

@@ -1,4 +1,4 @@
-//! A device that answers nothing any more, without an error.
+//! A device that stops answering, without an error.
 
 use crate::world::{Oracle, Shape, World};
 use forebay_block::{ClassId, Completion, Device, Geometry, IoErrorKind, Request};
@@ -7,7 +7,7 @@ use forebay_device::image::ImageDevice;
 use forebay_volume::Devices;
 use std::time::Duration;
 
-/// Keeps what it is asked for ever.
+/// Holds all requests for ever.
 struct Silent {
     within: Box<dyn Device>,
     kept: usize,
@@ -41,7 +41,7 @@ impl Device for Silent {
     }
 }
 
-/// The last checkpoint was waited for without a limit, and nobody read signals any more.
+/// The last checkpoint was waited for without a limit, during which no signal was handled.
 #[test]
 fn regression_a_stop_ends_where_a_device_answers_nothing() {
     let shape = Shape::default();
@@ -58,7 +58,7 @@ fn regression_a_stop_ends_where_a_device_answers_nothing() {
     assert!(!world.pool.close_unless(&mut is_given_up));
 }
 
-/// Answers nothing until it is asked for the second time, and then everything.
+/// Answers nothing until the second request, and then everything.
 struct Late {
     within: ImageDevice,
     asked: u32,
@@ -95,7 +95,7 @@ impl Device for Late {
     }
 }
 
-/// A device that is looked at was waited for without a limit; and what it answers later is no answer to another request.
+/// A device being examined was waited for without a limit; a late answer must not count for another request.
 #[test]
 fn regression_a_device_that_answers_nothing_is_given_up() {
     let late = Late { within: ImageDevice::new(Image::zeroed(1 << 20)), asked: 0 };

@@ -1,4 +1,4 @@
-//! Devices that somebody writes over while their pool is served.
+//! Devices that another writer overwrites while their pool is served.
 
 use forebay_block::{Device, Geometry};
 use forebay_device::faulty::{Fault, Target};
@@ -89,7 +89,7 @@ impl Scene {
     }
 }
 
-/// Superblock and label were read at the start alone: what was wiped under the server counted as whole until the next one.
+/// Superblock and label were read only at the start: a device wiped under the server counted as complete until the next start.
 #[test]
 fn regression_what_is_written_over_under_a_server_is_found() {
     let (first, last) = (0, SIZE_BYTES - 4096);
@@ -128,7 +128,7 @@ fn regression_what_is_written_over_under_a_server_is_found() {
     assert!(scene.after(8).unwrap().contains("an older label"), "it is one of before");
 }
 
-/// Wiped before it was looked at for the first time: nothing had been good in a look before, and it was never found out.
+/// A device wiped before the first check was never detected, because no check had ever found it good.
 #[test]
 fn regression_what_is_wiped_before_the_first_look_is_found() {
     let copies = copy_offsets_bytes(SIZE_BYTES);
@@ -159,7 +159,7 @@ fn labels_count_up_and_one_superblock_may_rot() {
     assert_eq!(scene.after(8), None);
 }
 
-/// A member was left behind, and rebuilt as a whole, where one copy of its superblock had lost its first sector, or its first bytes, and the others were whole.
+/// A member was left behind and rebuilt completely where one superblock copy had lost its first sector or bytes and the others were good.
 #[test]
 fn regression_a_superblock_that_has_lost_a_part_is_no_other_device() {
     let whole = superblock(7).encode();
@@ -184,7 +184,7 @@ fn regression_a_superblock_that_has_lost_a_part_is_no_other_device() {
     }
 }
 
-/// The newest label rotted, and the one before it was taken for the label of a device from before: a good member was left behind.
+/// The newest label rotted, and the previous one was taken for that of a stale device: a good member was left behind.
 #[test]
 fn regression_a_label_that_rots_is_no_older_one() {
     for is_whole in [true, false] {
@@ -203,7 +203,7 @@ fn regression_a_label_that_rots_is_no_older_one() {
     }
 }
 
-/// A transfer that goes wrong once is no reason to do without a member.
+/// A single failed transfer must not cost a member.
 #[test]
 fn what_is_found_once_is_not_believed() {
     let mut scene = Scene::new();

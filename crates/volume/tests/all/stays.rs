@@ -1,4 +1,4 @@
-//! How long data stays on the fast tier: what is decided of writes, and that nothing is lost or stuck by it.
+//! Placement by how long data stays on the fast tier: the decisions about writes, and that no data is lost or stuck.
 
 mod pinned;
 
@@ -39,7 +39,7 @@ fn classes(world: &World) -> Vec<ClassStats> {
     world.pool.engine.status().classes
 }
 
-/// The share of what was written since `before` that has not reached the capacity tier.
+/// Share of the writes since `before` that has not reached the capacity tier.
 fn alpha_since(world: &World, before: &[ClassStats]) -> f64 {
     let (mut written, mut through) = (0, 0);
     for (now, then) in classes(world).iter().zip(before) {
@@ -104,18 +104,18 @@ fn what_is_due_later_survives_power_cuts_like_all_else() {
     }
 }
 
-/// How a pool goes on.
+/// How a pool is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Restart {
     None,
     Clean,
     /// The power is cut.
     Crash,
-    /// Stopped, and what was learned is damaged.
+    /// Clean stop, then damage to the learned state.
     Damaged,
 }
 
-/// Changes a byte behind each header of what policies have learned; how many there are.
+/// Changes a byte behind each header of the learned policy state; returns how many there are.
 fn damage(image: &Image) -> (Image, usize) {
     let mut bytes = image.to_bytes();
     let places: Vec<usize> = (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(b"FBPS")).collect();

@@ -1,4 +1,4 @@
-//! Memory that grows with what hosts ask.
+//! Memory use that hosts can increase.
 
 use super::rig::{BLOCK, classes};
 use crate::child::{in_a_process, resident_bytes};
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first word of data that is never read: the device does not keep it.
+/// The first word of data that is never read, which the device does not store.
 const FORGOTTEN: &[u8; 8] = b"NOT KEPT";
 const BLOCKS: u64 = 256 << 10;
-/// What may be waiting to be freed, and all else that discards take: a tenth of the limit of memory.
+/// Limit of space waiting to be freed and of all other memory of discards: a tenth of the memory limit.
 const GROWTH_MAX_BYTES: u64 = 4 << 20;
 const MEMORY_LIMIT_BYTES: u64 = 40 << 20;
 
-/// A device that keeps what is not data, and holds flushes as long as it is asked to.
+/// A device that stores everything but data, and holds flushes as long as the test wants.
 struct Forgetful {
     geometry: Geometry,
     blocks: BTreeMap<u64, Vec<u8>>,
@@ -123,7 +123,7 @@ impl Served {
         self.submit(block, blocks, Op::Write(data));
     }
 
-    /// Polls until so many requests have ended.
+    /// Polls until this many requests have ended.
     fn wait(&mut self, mut requests: usize) {
         for _ in 0..100_000 {
             requests -= self.poll().min(requests);
@@ -165,7 +165,7 @@ fn discards_while_no_flush_ends() {
         served.write(first, 1024);
         served.wait(1);
     }
-    // Every second block goes elsewhere: neighbours on the disk are none on the device any more.
+    // Every second block moves, so that neighbours on the disk are not neighbours on the device.
     for first in (1..BLOCKS).step_by(512) {
         (first..first + 512).step_by(2).for_each(|block| served.write(block, 1));
         served.wait(256);
@@ -199,9 +199,9 @@ fn discards_while_no_flush_ends() {
     assert!(left < used / 16, "{left} bytes are still in use of {used}");
 }
 
-/// A discard's record is 24 bytes for 400 blocks, but each of the blocks whose neighbours lie elsewhere took 32 bytes in the
-/// queue of what is free once the record is durable, as long as no flush ended, and nothing ever said stop. A large tier has
-/// a hundred million of them. Either the queue is short, or the discard waits.
+/// A discard's record is 24 bytes for 400 blocks, but each block whose neighbours lie elsewhere took 32 bytes in the queue of space to be
+/// freed, without limit while no flush ended. A large tier has a hundred million such blocks. Either the queue is short, or the discard
+/// waits.
 #[test]
 fn hole_11_c_fragmented_discards_take_bounded_memory() {
     in_a_process(4 << 20, discards_while_no_flush_ends);

@@ -1,4 +1,4 @@
-//! Devices that misread once, and reads across what cannot be read.
+//! Devices that misread once, and reads across unreadable parts.
 
 use super::device::{Fate, Kind, Region};
 use super::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, content, failed, is_page_read, label};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 /// How a read goes wrong: a flipped bit, or an error of the device.
 const WAYS: [fn(u64) -> Fate; 2] = [|place| Fate::Misread(place + 77), |_| Fate::Failed];
 
-/// The next read of a place goes wrong, and no other.
+/// Only the next read of a place fails.
 fn strike_once(rig: &Rig, device: usize, place: u64, way: fn(u64) -> Fate) {
     let mut is_due = true;
     rig.devices[device].rule(move |seen| {
@@ -31,8 +31,8 @@ fn on_both_tiers(mut test: impl FnMut(&mut Rig, usize, fn(u64) -> Fate)) {
     }
 }
 
-/// A host's read that went wrong was looked up again, and where the map still named the same place it was given up without
-/// reading again: one bad transfer was an error for the host.
+/// After a failed host read the map was checked again, and where it still named the same place the read was not retried: one bad transfer
+/// became an error for the host.
 #[test]
 fn hole_06_a_misread_of_a_host_read_is_read_again() {
     on_both_tiers(|rig, device, way| {
@@ -59,7 +59,7 @@ fn hole_06_a_misread_of_a_merge_is_read_again() {
     });
 }
 
-/// The page of a leaf whose read fails once: the host's read that needed it failed with it, and nothing was tried again.
+/// The first read of a leaf's page failed: the host's read failed too, without a retry.
 #[test]
 fn hole_06_a_failed_read_of_a_map_page_is_read_again() {
     let mut rig = Rig::new(&Setup::default());
@@ -71,7 +71,7 @@ fn hole_06_a_failed_read_of_a_map_page_is_read_again() {
     assert_eq!(rig.get(3), Ok(1));
 }
 
-/// What lies on both sides of a summary is read in one request; where the summary cannot be read that costs no data.
+/// Blocks on both sides of a summary are read in one request; an unreadable summary must not cost data.
 #[test]
 fn a_summary_that_cannot_be_read_costs_nothing_that_lies_around_it() {
     const BLOCKS: u64 = 100;
@@ -100,8 +100,7 @@ fn a_summary_that_cannot_be_read_costs_nothing_that_lies_around_it() {
     reads_whole(&mut rig);
 }
 
-/// A block of a class that is placed on both tiers is whole while one of them has it: its copy on the fast tier that never
-/// reads right again is no reason for an error.
+/// A block of a class placed on both tiers is good while one tier has it: an unreadable copy on the fast tier must not cause an error.
 #[test]
 fn a_copy_that_never_reads_right_costs_no_data() {
     for way in WAYS {

@@ -1,4 +1,4 @@
-//! A pool on scripted devices, and blocks whose content tells which block they are and in which version.
+//! A pool on scripted devices, and blocks whose content identifies the block and its version.
 
 use super::device::{Fate, Kind, Region, Scripted, Seen};
 use forebay_block::{Buf, ClassId, Device, DiskId, Random};
@@ -15,13 +15,13 @@ pub const FAST: usize = 0;
 pub const CAPACITY: usize = 1;
 /// Written with this tag a block goes to the capacity tier at once.
 pub const BULK: Option<ClassId> = Some(ClassId(5));
-/// Polls after which whatever has not come never comes: a millisecond each.
+/// Number of polls (a millisecond each) after which an event counts as never coming.
 const TIMEOUT: usize = 20_000;
 
-/// What the capacity-side area takes of the first capacity device, rounded up.
+/// Size of the capacity-side area on the first capacity device, rounded up.
 const AREA_BYTES: u64 = 256 << 10;
 
-/// How a pool is made.
+/// Parameters of a pool.
 #[derive(Clone)]
 pub struct Setup {
     pub fast_bytes: u64,
@@ -51,7 +51,7 @@ impl Default for Setup {
             volatile_fast: false,
             volatile_capacity: true,
             durable_writes: true,
-            // Nothing is moved unless a test says so.
+            // Nothing is moved unless a test asks for it.
             options: EngineOptions {
                 frames: Some(64),
                 destage_above_percent: 100,
@@ -62,7 +62,7 @@ impl Default for Setup {
     }
 }
 
-/// The bytes of a block in a version, not to be compressed.
+/// The incompressible contents of a version of a block.
 pub fn content(block: u64, version: u32) -> Buf {
     let mut random = Random::new(block << 32 | u64::from(version));
     let mut bytes = Buf::new(BLOCK);
@@ -75,7 +75,7 @@ pub fn content(block: u64, version: u32) -> Buf {
     bytes
 }
 
-/// Which block this is, and in which version; `None` where it is none, or not whole.
+/// Identifies a block's contents: (block, version); `None` where they are not a complete block.
 pub fn label(bytes: &[u8]) -> Option<(u64, u32)> {
     let bytes = bytes.get(..BLOCK).filter(|bytes| bytes.starts_with(b"HOLE"))?;
     let version = u32::from_le_bytes(bytes[4..8].try_into().ok()?);
@@ -89,27 +89,27 @@ pub fn labels(bytes: &[u8]) -> Vec<(u64, u64, u32)> {
     (0..bytes.len()).step_by(512).filter_map(found).collect()
 }
 
-/// Whether a request carries data of hosts.
+/// Whether a request carries host data.
 pub fn has_data(seen: &Seen<'_>) -> bool {
     (0..seen.bytes.len()).step_by(512).any(|at| seen.bytes[at..].starts_with(b"HOLE"))
 }
 
-/// Whether a request reads a page of the map: it is no data that lies there.
+/// Whether a request reads a page of the map rather than data.
 pub fn is_page_read(seen: &Seen<'_>) -> bool {
     seen.is(Kind::Read, Region::Slots) && !has_data(seen)
 }
 
-/// Holds what a condition says.
+/// Holds requests that match a condition.
 pub fn held(is_held: bool) -> Fate {
     if is_held { Fate::Held } else { Fate::Good }
 }
 
-/// Fails what a condition says.
+/// Fails requests that match a condition.
 pub fn failed(is_failed: bool) -> Fate {
     if is_failed { Fate::Failed } else { Fate::Good }
 }
 
-/// What a request came to: nothing yet, or its end.
+/// Result of a request; none before its end.
 pub type Answer = Result<Outcome, RequestError>;
 
 /// A request for one block, by nobody in particular.
@@ -206,7 +206,7 @@ impl Rig {
         }
     }
 
-    /// Cuts the power; of what was not durable only that is left which `keeps` names. Nothing is opened.
+    /// Cuts the power; of what was not durable only what `keeps` selects survives. Opens nothing.
     pub fn cut(self, mut keeps: impl FnMut(&Seen<'_>) -> bool) -> Vec<Scripted> {
         let Self { devices, pool, .. } = self;
         drop(pool);
@@ -221,7 +221,7 @@ impl Rig {
         Self::open(&setup, devices).unwrap_or_else(|error| panic!("not opened after the power cut: {error}"))
     }
 
-    /// Stops cleanly and opens the pool with other settings: nothing of the map is in memory then.
+    /// Stops cleanly and opens the pool with other settings: no part of the map is in memory then.
     pub fn restart(mut self, options: EngineOptions) -> Self {
         assert!(self.pool.close(), "no clean stop");
         let setup = Setup { options, ..self.setup.clone() };
@@ -272,7 +272,7 @@ impl Rig {
         self.wait(token).unwrap();
     }
 
-    /// One round, a millisecond.
+    /// One poll, a millisecond.
     pub fn poll(&mut self) {
         self.now_ns += 1_000_000;
         self.pool.tick(self.now_ns);
@@ -287,13 +287,13 @@ impl Rig {
         (0..rounds).for_each(|_| self.poll());
     }
 
-    /// Lets time pass in which nothing is asked.
+    /// Lets time pass without requests.
     pub fn pass_ms(&mut self, milliseconds: u64) {
         self.now_ns += milliseconds * 1_000_000;
         self.polls(20);
     }
 
-    /// Polls until something is so; false where it never is.
+    /// Polls until a condition holds; false where it never does.
     pub fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
         for _ in 0..TIMEOUT {
             if is_so(self) {
@@ -304,7 +304,7 @@ impl Rig {
         false
     }
 
-    /// The end of a request, where it has come.
+    /// Result of a request, where it has ended.
     pub fn answer(&self, token: u64) -> Option<&Answer> {
         self.answers.get(&token)
     }
@@ -328,7 +328,7 @@ impl Rig {
         self.flush();
     }
 
-    /// Writes one block after the other until there is no space; returns the first that was not written.
+    /// Writes single blocks until there is no space; returns the first that was not written.
     pub fn fill(&mut self, mut next: u64) -> u64 {
         loop {
             let token = self.write(next, 1, None);
@@ -340,7 +340,7 @@ impl Rig {
         }
     }
 
-    /// Reads a block: its version (0: zeros), or what is wrong with it.
+    /// Reads a block: its version (0: zeros), or the error.
     pub fn get(&mut self, block: u64) -> Result<u32, String> {
         self.get_from(self.disk, block)
     }
@@ -365,7 +365,7 @@ impl Rig {
         assert!(self.until(|rig| rig.pool.engine.checkpoint_number() > before), "no checkpoint");
     }
 
-    /// Where a block lies in a version on a device, wherever that is.
+    /// Finds the places of a block's version on a device.
     pub fn find(&self, device: usize, block: u64, version: u32) -> Vec<u64> {
         let here = |bytes: &[u8]| {
             let found = labels(bytes).into_iter().filter(|&(_, b, v)| (b, v) == (block, version));
@@ -374,14 +374,14 @@ impl Rig {
         self.devices[device].bytes(here)
     }
 
-    /// The band that an offset of a capacity device lies in.
+    /// The band of an offset on a capacity device.
     pub fn band(&self, device: usize, offset_bytes: u64) -> u64 {
         let superblock = superblock(&self.devices);
         (offset_bytes - superblock.members[device].data_offset_bytes) / superblock.band_bytes
     }
 }
 
-/// What verification finds on devices that are not served, the first of it.
+/// The first finding of a verification of devices that are not served.
 pub fn findings(setup: &Setup, devices: &[Scripted]) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |finding: forebay_volume::verify::Finding| found.push(format!("{finding:?}"));

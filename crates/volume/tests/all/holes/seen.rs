@@ -1,6 +1,6 @@
-//! Requests of devices as the rules of a test see them.
+//! Device requests as the rules of a test see them.
 
-/// What a request asks for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Read,
@@ -9,10 +9,10 @@ pub enum Kind {
     Discard,
 }
 
-/// Where a request goes, as far as the superblock tells.
+/// Region of a request, as known from the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Superblocks, watermarks, and all that is nothing else.
+    /// Superblocks, watermarks, and everything else.
     Head,
     Root,
     Journal,
@@ -28,9 +28,9 @@ pub struct Seen<'a> {
     pub kind: Kind,
     pub region: Region,
     pub offset_bytes: u64,
-    /// A write that is to be durable when it ends.
+    /// A write with FUA.
     pub is_durable: bool,
-    /// What would be read, written or discarded.
+    /// The bytes to be read, written or discarded.
     pub bytes: &'a [u8],
 }
 
@@ -38,23 +38,23 @@ impl Seen<'_> {
     pub fn is(&self, kind: Kind, region: Region) -> bool {
         self.kind == kind && self.region == region
     }
-    /// Whether it touches the byte at an offset of the device.
+    /// Whether the request covers the byte at an offset of the device.
     pub fn covers(&self, offset_bytes: u64) -> bool {
         (self.offset_bytes..self.offset_bytes + self.bytes.len() as u64).contains(&offset_bytes)
     }
 }
 
-/// What a rule makes of a request.
+/// Fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Good,
-    /// It stays in progress: the rule is asked again at the next poll.
+    /// It stays in progress; the rule decides again at the next poll.
     Held,
-    /// It fails. A write changes nothing; a flush loses what it should have made durable, and the device tells so once.
+    /// It fails. A failed write changes nothing; a failed flush loses the data that it covers, and is reported once.
     Failed,
-    /// It fails, as what is kept for its place is not there.
+    /// It fails because the object for its place does not exist.
     Missing,
-    /// It fails, and the device gives up what its cache holds, as where the system flushes behind a durable write.
+    /// It fails, and the device drops its cache, as where the system flushes after a durable write.
     Lost,
     /// A read succeeds with a flipped bit at this offset of the device.
     Misread(u64),

@@ -1,4 +1,4 @@
-//! Space that is given back, or is not; and room in the journal.
+//! Space that is freed or not, and space in the journal.
 
 use super::device::{Fate, Kind, Region};
 use super::rig::{BLOCK, BULK, CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held};
@@ -8,9 +8,9 @@ use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The pool is full. A discard waits for its turn behind a write of zeros to the same range; a writer elsewhere waits for
-/// space. When the zeros are written the discard is woken, and stood in the queue behind the writer, who waits for the very
-/// space that the discard gives back. After a while the writer learned that there is none.
+/// The pool is full. A discard waits behind a write of zeros to the same range, a writer elsewhere waits for space. When the zeros were
+/// written, the discard was queued behind the writer, which waited for the very space that the discard frees; after a while the writer
+/// failed for lack of space.
 #[test]
 fn hole_11_a_woken_discard_behind_a_writer_that_waits_for_space() {
     let base = Setup::default().options;
@@ -36,8 +36,8 @@ fn hole_11_a_woken_discard_behind_a_writer_that_waits_for_space() {
     assert_eq!((rig.get(0), rig.get(written / 2)), (Ok(0), Ok(2)));
 }
 
-/// The journal cannot be written, so the pool takes no more writes; then it is stopped cleanly. The slots of the writes whose
-/// records were lost were still marked as used in the last root, and nothing would ever have freed them.
+/// The journal cannot be written, so the pool takes no more writes and is stopped cleanly. The slots of writes with lost records were still
+/// marked as used in the last root, and nothing would ever have freed them.
 #[test]
 fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
     let mut rig = Rig::new(&Setup::default());
@@ -63,12 +63,12 @@ fn hole_11_b_a_lost_journal_batch_leaks_nothing() {
     assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
 }
 
-/// Hundreds of writes are in flight, their records share a few batches, and no checkpoint comes. Then the capacity device
-/// fails the writes of their data, one after the other: each failure writes a record that cancels a write, in a batch of its
-/// own, and nobody asked whether the journal has room. It ran over its own start, and what was there was durable.
+/// Hundreds of writes are in flight, their records share a few batches, and no checkpoint comes. Then the capacity device fails the data
+/// writes one by one: each failure wrote a cancelling record in a batch of its own, without checking the space in the journal. It overwrote
+/// its own start, which was durable.
 #[test]
 fn hole_11_d_cancel_records_when_the_journal_is_full() {
-    // Large bands: so many writes find space on the capacity tier.
+    // Large bands, so that many writes find space on the capacity tier.
     let setup = Setup { capacity_bytes: 16 << 20, band_bytes: 1 << 20, journal_bytes: 128 << 10, ..Setup::default() };
     let mut rig = Rig::new(&setup);
     rig.put(0, 1, None);
@@ -107,7 +107,7 @@ fn block_of(leaf: u64) -> u64 {
     leaf * LEAF_ENTRIES as u64
 }
 
-/// A pool of many leaves that has so many frames.
+/// A pool with many leaves and `frames` frames.
 fn of_many_leaves(frames: usize) -> Setup {
     let base = Setup::default();
     let options = EngineOptions { frames: Some(frames), ..base.options.clone() };
@@ -115,7 +115,7 @@ fn of_many_leaves(frames: usize) -> Setup {
     Setup { disk_bytes: block_of(LEAVES) * BLOCK as u64, ..base }
 }
 
-/// One block of each leaf is in a band, and as many that are dead; old pages have given back their slots.
+/// One block of each leaf is in a band, beside as many dead ones; old pages have freed their slots.
 fn with_a_block_of_each_leaf(setup: &Setup) -> Rig {
     let mut rig = Rig::new(setup);
     for leaf in 0..LEAVES {
@@ -126,8 +126,7 @@ fn with_a_block_of_each_leaf(setup: &Setup) -> Rig {
     rig.restart(options)
 }
 
-/// Data that stays takes all slots of the fast tier that data may take: these blocks. A checkpoint comes before each of the first
-/// `checkpoints` of them.
+/// Permanent data takes all data slots of the fast tier: returns its blocks. A checkpoint precedes each of the first `checkpoints` blocks.
 fn fill_fast_tier(rig: &mut Rig, checkpoints: usize) -> Vec<u64> {
     const METADATA: Option<ClassId> = Some(ClassId(1));
     let in_bands = |rig: &Rig| rig.pool.engine.status().capacity.live_bytes;
@@ -152,9 +151,9 @@ fn full_with_little_memory(checkpoints: usize) -> (Rig, Vec<u64>) {
     (rig, filled)
 }
 
-/// Recovery writes a page for each leaf that the journal names, and its old page keeps its slot until the new root is durable.
-/// Slots were kept for the leaves that hosts dirty, and collections, which free no slots, named as many more as memory allows:
-/// on a full fast tier recovery found "no free slot for a map page", and the pool stayed shut.
+/// Recovery writes a page for each leaf in the journal, and the old page keeps its slot until the new root is durable. Slots were reserved
+/// for leaves that hosts dirty; collections, which free no slots, named as many more as memory allows. On a full fast tier recovery failed
+/// with "no free slot for a map page".
 #[test]
 fn slots_are_kept_for_the_leaves_that_collections_name() {
     let mut rig = with_a_block_of_each_leaf(&of_many_leaves(512));
@@ -180,16 +179,15 @@ fn slots_are_kept_for_the_leaves_that_collections_name() {
     filled.into_iter().for_each(|block| assert_eq!(rig.get(block), Ok(1)));
 }
 
-/// A pool is filled with data that stays while it has little memory, and few slots are kept for pages. With more memory the
-/// journal named more leaves than there were slots for: no checkpoint could be written, and after a power cut the pool stayed
-/// shut.
+/// A pool was filled with permanent data while it had little memory and few slots reserved for pages. With more memory, the journal named
+/// more leaves than there were slots: no checkpoint could be written, and after a power cut the pool could not be opened.
 #[test]
 fn more_memory_over_a_full_fast_tier_names_no_more_than_there_are_slots_for() {
     let (rig, filled) = full_with_little_memory(2000);
     more_memory_takes_effect(rig.restart(of_many_leaves(512).options), filled);
 }
 
-/// The same where the last root was durable before the tier was full, and recovery learns from the journal that it is.
+/// The same where the last root was durable before the tier was full, so that recovery learns this from the journal.
 #[test]
 fn more_memory_over_a_fast_tier_that_the_journal_has_filled() {
     let (mut rig, filled) = full_with_little_memory(300);
@@ -213,8 +211,8 @@ fn more_memory_takes_effect(mut rig: Rig, filled: Vec<u64>) {
     filled.into_iter().for_each(|block| assert_eq!(rig.get(block), Ok(1)));
 }
 
-/// Each checkpoint that came to nothing kept the slots of its index pages until a root was durable. Where the fast tier was full
-/// there were none left after a while, and no checkpoint could be written any more when the device was well again.
+/// Each failed checkpoint kept the slots of its index pages until a root was durable. On a full fast tier no slots were left after a while,
+/// and no checkpoint could be written even when the device worked again.
 #[test]
 fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
     let (mut rig, _) = full_with_little_memory(2000);
@@ -234,8 +232,7 @@ fn checkpoints_that_come_to_nothing_do_not_use_up_the_slots() {
     assert_eq!(rig.crash().get(block_of(5)), Ok(3));
 }
 
-/// The slot of a page that could not be written went to the next page of the next attempt, and so from page to page: one bad
-/// sector failed a checkpoint for each of them.
+/// The slot of an unwritable page went to the next page in the next attempt, and so on: one bad sector failed a checkpoint for each page.
 #[test]
 fn one_bad_slot_fails_one_checkpoint() {
     let mut rig = Rig::new(&Setup::default());
@@ -252,8 +249,8 @@ fn one_bad_slot_fails_one_checkpoint() {
     assert_eq!(rig.pool.engine.status().counters.checkpoint_errors, 1);
 }
 
-/// What policies have learned is written beside each root, and nothing depends on it. A bad sector there made every stop an unclean one: the
-/// last attempt at a checkpoint was given up for it, and there was no other.
+/// The learned state of policies is written beside each root, and nothing depends on it. A bad sector there failed the last checkpoint, and
+/// so made every stop unclean.
 #[test]
 fn regression_a_bad_sector_beside_the_root_makes_no_stop_unclean() {
     let mut rig = Rig::new(&Setup::default());
@@ -269,8 +266,8 @@ fn regression_a_bad_sector_beside_the_root_makes_no_stop_unclean() {
     assert!(has_failed.load(Ordering::Relaxed), "nothing was learned");
 }
 
-/// Four collections read their bands while hosts write. Hosts could open the bands that the collections counted on: each moved a part of
-/// its band, none was emptied, and no band was free any more. A pool four fifths full answered "no space".
+/// Four collections read their bands while hosts write. Hosts could open the bands that the collections needed: each moved part of its
+/// band, none was emptied, and no band was free any more. A pool four fifths full answered "no space".
 #[test]
 fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
     let base = Setup::default();

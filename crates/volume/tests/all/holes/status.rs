@@ -25,9 +25,8 @@ fn asks_for_the_status_of_all_leaves() {
     assert_eq!(extents.iter().map(|extent| extent.len_bytes).sum::<u64>(), DISK_BYTES);
 }
 
-/// BLOCK_STATUS went from leaf to leaf by calling itself. Where thousands of leaves in memory say the same (a disk that was
-/// written with zeros), the stack overflowed and took the server with it. A terabyte has 655,360 leaves; the 5,243 of this
-/// disk do it on a stack of 512 KiB.
+/// BLOCK_STATUS recursed from leaf to leaf. Where thousands of leaves in memory have the same status (a disk written with zeros), the stack
+/// overflowed and the server died. A terabyte has 655,360 leaves; the 5,243 of this disk suffice on a stack of 512 KiB.
 #[test]
 fn hole_08_block_status_of_a_long_uniform_range() {
     in_a_process(2 << 20, || {

@@ -1,4 +1,4 @@
-//! Summaries of bands that cannot be written to their place.
+//! Summaries of bands that cannot be written in their place.
 
 use super::alone::{Alone, Seen};
 use super::device::{Kind, Scripted};
@@ -8,7 +8,7 @@ use forebay_volume::layout::band_summary::BandShape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the summary of the first band lies.
+/// Place of the first band's summary.
 fn summary_at(setup: &Setup, devices: &[Scripted]) -> u64 {
     let summary = BandShape::new(setup.band_bytes).summary_block(0);
     superblock(devices).members[CAPACITY].data_offset_bytes + u64::from(summary) * BLOCK as u64
@@ -22,19 +22,19 @@ fn has_summary(device: &Scripted, at: u64) -> bool {
     device.bytes(|bytes| bytes[at as usize..].starts_with(b"FBBS"))
 }
 
-/// A pool of which the first band has a group whose summary cannot be written, and where that belongs.
+/// A pool whose first band has a group with an unwritable summary; returns its place.
 fn with_bad_summary(setup: &Setup) -> (Rig, u64) {
     let mut rig = Rig::new(setup);
     let at = summary_at(setup, &rig.devices);
     fail_writes(&rig.devices[CAPACITY], at);
     rig.put_run(0, 10, 1);
-    // The last of them goes with the summary, and fails with it.
+    // The last block is written together with the summary, and fails with it.
     let last = rig.write_run(10, 5, 1, false, BULK);
     assert!(rig.wait(last).is_err());
     (rig, at)
 }
 
-/// One block of the capacity tier that took no writes, where a summary belongs, ended all checkpoints, and then the pool could not be opened.
+/// One unwritable block on the capacity tier in the place of a summary failed all checkpoints, and then the pool could not be opened.
 #[test]
 fn regression_a_summary_that_cannot_be_written_ends_no_checkpoints() {
     let setup = Setup::default();
@@ -52,7 +52,7 @@ fn regression_a_summary_that_cannot_be_written_ends_no_checkpoints() {
     (0..10).chain(20..35).for_each(|block| assert_eq!(rig.get(block), Ok(1), "block {block}"));
     rig.put(100, 6, None);
     rig.checkpoint();
-    // The device takes it after all, some time later.
+    // The device accepts the write later.
     rig.devices[CAPACITY].heal();
     rig.pass_ms(61_000);
     rig.polls(10);
@@ -62,7 +62,7 @@ fn regression_a_summary_that_cannot_be_written_ends_no_checkpoints() {
     assert_eq!(findings(&setup, &devices), Vec::<String>::new());
 }
 
-/// What lived there is given up: nothing is left of it.
+/// The data of the band is obsolete: nothing of it is left.
 #[test]
 fn a_band_without_its_summary_is_freed_when_nothing_lives_in_it() {
     let setup = Setup::default();
@@ -78,7 +78,7 @@ fn a_band_without_its_summary_is_freed_when_nothing_lives_in_it() {
     (0..10).for_each(|block| assert_eq!(rig.get(block), Ok(2), "block {block}"));
 }
 
-/// As long as one place took no writes its band was not collected, however little lived in it: what was overwritten there was lost to the pool.
+/// While one place was unwritable its band was not collected, however little live data it had: the space was lost to the pool.
 #[test]
 fn regression_a_band_without_its_summary_is_collected() {
     let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
@@ -87,7 +87,7 @@ fn regression_a_band_without_its_summary_is_collected() {
     rig.checkpoint();
     let homes: Vec<u64> = (6..10).map(|block| rig.find(CAPACITY, block, 1)[0]).collect();
     assert!(homes.iter().all(|&home| rig.band(CAPACITY, home) == 0), "{homes:?}");
-    // These live on, and others are overwritten, here and in all other bands.
+    // These stay live, and others are overwritten, here and in all other bands.
     let mut newest = 1;
     let gone = |rig: &Rig| {
         homes.iter().all(|home| rig.devices[CAPACITY].bytes(|bytes| &bytes[*home as usize..][..4] != b"HOLE"))
@@ -107,7 +107,7 @@ fn regression_a_band_without_its_summary_is_collected() {
     (6..10).for_each(|block| assert_eq!(rig.get(block), Ok(1), "block {block}"));
 }
 
-/// What such a summary would say was in the root of the fast tier alone: without that tier, what lies whole in the band was named by nothing.
+/// The contents of such a summary were only in the root of the fast tier: without that tier, the good data of the band was not found.
 #[test]
 fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
     let setup = Setup::default();
@@ -123,12 +123,12 @@ fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
         });
         assert_eq!(alone.report.summaries_absent, 0, "{:?}", alone.report.warnings);
     }
-    // Written in its place after all it is read there, and what is beside the root is no more than that.
+    // Once written in its place it is read there, and the copy beside the root is redundant.
     rig.devices[CAPACITY].heal();
     rig.pass_ms(61_000);
     rig.checkpoint();
     assert!(has_summary(&rig.devices[CAPACITY], at));
-    // Used for something else since, its band has nothing of it.
+    // Once the band is reused, nothing of its old contents counts.
     rig.put_run(0, 10, 2);
     (0..3).for_each(|_| rig.checkpoint());
     rig.put_run(40, 100, 1);
@@ -139,7 +139,7 @@ fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
     assert_eq!(alone.report.summaries_absent, 0, "{:?}", alone.report.warnings);
 }
 
-/// Each time that such a band was used again a host's write went with the summary, and failed with it.
+/// With each reuse of such a band a host's write was combined with the summary, and failed with it.
 #[test]
 fn regression_what_a_summary_fails_with_the_next_one_goes_without() {
     let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
@@ -163,8 +163,8 @@ fn regression_what_a_summary_fails_with_the_next_one_goes_without() {
     panic!("the band was not used again, {} tries", tries.load(Ordering::Relaxed));
 }
 
-/// A failed flush lost a summary, or left an older one of the same band and generation in its place: that was counted, and no more. The band was never
-/// emptied, and without the fast tier its blocks were gone.
+/// A failed flush lost a summary, or left an older one of the same band and generation: this was counted, but not repaired. The band was
+/// never emptied, and without the fast tier its blocks were lost.
 #[test]
 fn regression_a_summary_that_a_failed_flush_loses_is_written_again() {
     let setup = Setup::default();
@@ -190,7 +190,7 @@ fn regression_a_summary_that_a_failed_flush_loses_is_written_again() {
     assert_eq!(findings(&setup, &devices), Vec::<String>::new());
 }
 
-/// A block behind the root of the capacity side that takes no writes failed all of its checkpoint, which can do without what belongs there.
+/// An unwritable block behind the capacity-side root failed its whole checkpoint, which does not need that block.
 #[test]
 fn regression_a_summary_beside_the_root_that_cannot_be_written_fails_no_checkpoint() {
     let setup = Setup::default();

@@ -1,4 +1,4 @@
-//! What was written just before the power went and cannot be read at the next opening: it may be readable later, or may never have arrived.
+//! Data written just before a power cut and unreadable at the next opening: it may be readable later, or may never have arrived.
 
 use super::device::{Fate, Kind, Region, Scripted, Seen};
 use super::rig::{BLOCK, BULK, CAPACITY, Rig, Setup, content, failed};
@@ -9,8 +9,8 @@ use forebay_volume::recovery::OpenError;
 use forebay_volume::{EngineOptions, Op, Outcome};
 use std::sync::{Arc, Mutex};
 
-/// A pool whose power was cut after a block was written past the fast tier, and flushed, and written again, and not flushed; and where. Its cache
-/// keeps what was written last, or loses it.
+/// A pool whose power was cut after a block was written past the fast tier and flushed, then rewritten without a flush; with the block's
+/// place. The device cache keeps or loses the last write.
 fn cut(has_arrived: bool) -> (Vec<Scripted>, u64) {
     let mut rig = Rig::new(&Setup::default());
     rig.put(0, 1, BULK);
@@ -32,8 +32,8 @@ fn accepting() -> Setup {
     Setup { options: EngineOptions { accepts_loss: true, ..Setup::default().options }, ..Setup::default() }
 }
 
-/// A device that did not read for a moment while the pool was opened: what was taken to be there was not, and what had been flushed before was
-/// given up for it.
+/// A device that was unreadable for a moment during an opening: data assumed to be there was not, and the flushed data before it was given
+/// up for it.
 #[test]
 fn regression_data_that_may_not_have_arrived_gives_nothing_up() {
     for has_arrived in [false, true] {
@@ -50,7 +50,8 @@ fn regression_data_that_may_not_have_arrived_gives_nothing_up() {
     }
 }
 
-/// Whoever accepts the loss has an error there, and no older version, until the block is written again, also where it never arrived.
+/// After the loss is accepted, the block reads as an error and never as an older version, until it is rewritten, even where the data never
+/// arrived.
 #[test]
 fn data_that_may_not_have_arrived_can_be_done_without() {
     for has_arrived in [false, true] {
@@ -64,7 +65,7 @@ fn data_that_may_not_have_arrived_can_be_done_without() {
     }
 }
 
-/// One misread, and one read that failed: what was good on the device was taken for lost.
+/// One misread and one failed read: good data was declared lost.
 #[test]
 fn regression_a_misread_and_a_failed_read_do_not_say_that_a_write_was_lost() {
     let (devices, place) = cut(true);
@@ -82,8 +83,8 @@ fn regression_a_misread_and_a_failed_read_do_not_say_that_a_write_was_lost() {
     assert_eq!(Rig::open(&Setup::default(), devices).unwrap().get(0), Ok(2));
 }
 
-/// An object of a bucket that is not there: no later read finds it, and the write that it was of was never flushed. Where it was of compressed blocks
-/// flushes failed for them.
+/// A missing object of a bucket: no later read finds it, and its write was never flushed. Where it held compressed blocks, flushes failed
+/// for them.
 #[test]
 fn regression_what_is_missing_for_good_has_not_arrived() {
     for is_packed in [false, true] {
@@ -127,7 +128,7 @@ fn regression_what_is_missing_for_good_has_not_arrived() {
     }
 }
 
-/// Of the two devices that could not be read one had only what was written again later: the other is named.
+/// Of two unreadable devices one had only data that was rewritten later: the other one is named.
 #[test]
 fn the_device_is_named_that_has_what_would_be_given_up() {
     let mut rig = Rig::new(&Setup { capacity_devices: 2, ..Setup::default() });
@@ -158,7 +159,7 @@ fn the_device_is_named_that_has_what_would_be_given_up() {
     }
 }
 
-/// What a disk's base has was given up for it, as the map has nothing there.
+/// Data of a disk's base was given up, because the map has no entry there.
 #[test]
 fn regression_what_a_base_has_is_not_given_up_for_what_may_not_have_arrived() {
     let (bytes, base) = (8 * BLOCK as u64, Scripted::new("base", 8 * BLOCK as u64, false));
@@ -183,7 +184,7 @@ fn regression_what_a_base_has_is_not_given_up_for_what_may_not_have_arrived() {
     assert_eq!(rig.get_from(disk, 0), Ok(1));
 }
 
-/// Where the map has nothing, or something newer, nothing is given up.
+/// Where the map has no entry, or a newer one, nothing is given up.
 #[test]
 fn nobody_is_asked_where_nothing_is_given_up() {
     let mut rig = Rig::new(&Setup::default());

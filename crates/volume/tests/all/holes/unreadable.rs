@@ -1,4 +1,4 @@
-//! Sectors of the fast device that cannot be read: what else says the same is believed, and nothing is guessed.
+//! Unreadable sectors of the fast device: other evidence for the same data is used, and nothing is guessed.
 
 use super::device::{Kind, Region, Scripted, Seen};
 use super::rig::{BLOCK, FAST, Rig, Setup, failed, findings, held, is_page_read, superblock};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const SECTOR_BYTES: u64 = 512;
 
-/// A pool after a power cut, with batches in its journal, and a watermark.
+/// A pool after a power cut, with batches in its journal and a watermark.
 pub fn cut() -> Vec<Scripted> {
     let mut rig = Rig::new(&Setup::default());
     (0..40).for_each(|block| rig.put(block, 1, None));
@@ -25,7 +25,7 @@ pub fn cut() -> Vec<Scripted> {
     rig.cut(|_| true)
 }
 
-/// Opens such a pool where this byte of the fast device cannot be read.
+/// Opens such a pool with this byte of the fast device unreadable.
 #[track_caller]
 fn opens(place: impl Fn(&Superblock, &[Scripted]) -> u64) -> bool {
     let devices = cut();
@@ -43,7 +43,7 @@ fn opens(place: impl Fn(&Superblock, &[Scripted]) -> u64) -> bool {
     }
 }
 
-/// The second leaf cannot be read, and is discarded whole: at first that may be an outage, and then it is done without.
+/// The second leaf is unreadable, and all of it is discarded: at first that may be an outage, later the pool does without it.
 fn done_without(rig: &mut Rig) {
     assert!(!discard(rig, LEAF_BLOCKS, LEAF_BLOCKS));
     rig.pass_ms(11_000);
@@ -60,7 +60,7 @@ pub fn journal_end(superblock: &Superblock, devices: &[Scripted]) -> u64 {
     start + (used as u64 + 1) * SECTOR_BYTES
 }
 
-/// One unreadable sector refused the opening where it was in a place that is there twice.
+/// One unreadable sector refused the opening even in a structure with two copies.
 #[test]
 fn regression_one_unreadable_copy_of_a_header_or_a_watermark_refuses_nothing() {
     for area in 0..2 {
@@ -75,7 +75,7 @@ fn regression_one_unreadable_copy_of_a_header_or_a_watermark_refuses_nothing() {
     }
 }
 
-/// A place for a watermark block that takes no writes had the other one, the only witness of the last flush, written over for ever.
+/// A watermark place that takes no writes caused the other one, the only evidence of the last flush, to be overwritten for ever.
 #[test]
 fn regression_a_watermark_place_that_takes_no_writes_is_left_alone() {
     for bad in OFFSETS_BYTES {
@@ -96,7 +96,7 @@ fn regression_a_watermark_place_that_takes_no_writes_is_left_alone() {
     }
 }
 
-/// There a batch may have been, and been durable; beyond the window none can have been.
+/// A durable batch may have been there; beyond the window none can have been.
 #[test]
 fn an_unreadable_sector_behind_the_journals_end_is_no_end() {
     for sectors in [0, 1, 5, 100] {
@@ -126,8 +126,8 @@ fn after_a_clean_stop_an_unreadable_sector_of_the_journal_refuses_nothing() {
     }
 }
 
-/// A durable write went past caches, and was there after the power cut although the batch before it was not. Its own batch could not be read, and
-/// lay behind where the next was looked for: the write was gone without an error (life 5497561154441).
+/// A durable write had bypassed the caches and survived the power cut although the batch before it did not. Its own batch was unreadable
+/// and lay behind the place where the next one was looked for: the write was lost without an error (life 5497561154441).
 #[test]
 fn regression_a_durable_write_behind_a_lost_batch_is_not_given_up_as_it_cannot_be_read() {
     for is_unreadable in [false, true] {
@@ -147,7 +147,7 @@ fn regression_a_durable_write_behind_a_lost_batch_is_not_given_up_as_it_cannot_b
     }
 }
 
-/// A batch between two others that could not be read was taken for one that was never written.
+/// An unreadable batch between two others was taken for one that was never written.
 #[test]
 fn regression_a_batch_before_another_is_not_given_up_as_it_cannot_be_read() {
     let mut rig = Rig::new(&Setup::default());
@@ -175,7 +175,7 @@ fn is_leaf_read(seen: &Seen<'_>) -> bool {
     is_page_read(seen) && seen.bytes.starts_with(b"FBML")
 }
 
-/// What a page of the map says was given up for good where it could not be read for a moment, when the journal named it.
+/// The contents of a map page were given up for good where the page was unreadable for a moment while the journal named it.
 #[test]
 fn regression_a_leaf_that_recovery_cannot_read_is_not_given_up() {
     let devices = cut();
@@ -185,7 +185,7 @@ fn regression_a_leaf_that_recovery_cannot_read_is_not_given_up() {
     devices[FAST].heal();
     let mut rig = Rig::open(&Setup::default(), devices).unwrap();
     assert!((0..40).all(|block| rig.get(block) == Ok(2)));
-    // Unless that is wanted.
+    // Unless the user accepts that.
     let devices = rig.cut(|_| true);
     devices[FAST].rule(|seen| failed(is_leaf_read(seen)));
     let options = EngineOptions { accepts_loss: true, ..Setup::default().options };
@@ -205,7 +205,7 @@ fn can_write(rig: &mut Rig, block: u64) -> bool {
     rig.wait(token).is_ok()
 }
 
-/// A pool that was opened, with two leaves of which the first is in memory.
+/// An opened pool with two leaves, the first of them in memory.
 fn with_two_leaves() -> Rig {
     let mut rig = Rig::new(&Setup::default());
     (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
@@ -216,7 +216,7 @@ fn with_two_leaves() -> Rig {
     rig
 }
 
-/// One unreadable leaf, and 400 blocks of a disk could be neither written nor discarded any more, for ever.
+/// After one unreadable leaf, 400 blocks of a disk could be neither written nor discarded for ever.
 #[test]
 fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
     let mut rig = with_two_leaves();
@@ -237,7 +237,7 @@ fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
     assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6)), (Ok(3), Ok(0)));
 }
 
-/// After a crash such a leaf was asked for again, though the discard says all that it is to say, and the pool was not opened.
+/// After a crash such a leaf was read again although the discard covers all of it, and the pool was not opened.
 #[test]
 fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
     let mut rig = with_two_leaves();
@@ -250,7 +250,7 @@ fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
     devices[FAST].rule(move |seen| failed(second(seen)));
     let mut rig = Rig::open(&Setup::default(), devices).unwrap();
     assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6), rig.get(0)), (Ok(3), Ok(0), Ok(1)));
-    // Of one that was discarded in part the rest is.
+    // Of a partly discarded leaf the rest remains.
     rig.devices[FAST].heal();
     (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 4, None));
     rig.checkpoint();
@@ -262,7 +262,7 @@ fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
     assert!(matches!(refused, Err(OpenError::Unread { .. })), "{refused:?}");
 }
 
-/// Of a leaf that was done without it stayed known that it could not be read for long: the next outage of a moment was taken for that at once.
+/// A leaf that was replaced stayed marked as unreadable for long: the next short outage counted as that at once.
 #[test]
 fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
     let mut rig = Rig::new(&Setup { disk_bytes: 256 << 20, ..Setup::default() });
@@ -286,7 +286,7 @@ fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
     (0..20).for_each(|block| assert_eq!(rig.get(LEAF_BLOCKS + block), Ok(2)));
 }
 
-/// Where such a leaf's blocks lay nobody knows: their slots stay in use, which verification says, and it finds nothing else.
+/// The places of such a leaf's blocks are unknown: their slots stay in use, which verification reports as its only finding.
 #[test]
 fn what_a_leaf_that_was_done_without_named_stays_in_use() {
     let mut rig = with_two_leaves();
@@ -300,7 +300,7 @@ fn what_a_leaf_that_was_done_without_named_stays_in_use() {
     assert!(found.len() == 1 && found[0].contains("20 slots") && found[0].contains("in use by nothing"), "{found:?}");
 }
 
-/// What comes back after seconds has lost nothing.
+/// A device that returns after seconds has lost nothing.
 #[test]
 fn a_leaf_that_can_be_read_again_is_whole() {
     let mut rig = Rig::new(&Setup::default());
@@ -319,7 +319,7 @@ fn a_leaf_that_can_be_read_again_is_whole() {
     (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
 }
 
-/// A pool with an index page, which is about to be opened.
+/// A pool with an index page, about to be opened.
 fn with_index_page() -> Vec<Scripted> {
     let mut rig = Rig::new(&Setup::default());
     (0..20).for_each(|block| rig.put(block, 1, None));
@@ -327,7 +327,7 @@ fn with_index_page() -> Vec<Scripted> {
     rig.cut(|_| false)
 }
 
-/// One read of an index page that failed refused the opening, where one that misread was tried again.
+/// One failed read of an index page refused the opening, while a misread was retried.
 #[test]
 fn regression_an_index_page_is_read_again_after_an_error() {
     let devices = with_index_page();
@@ -342,7 +342,7 @@ fn regression_an_index_page_is_read_again_after_an_error() {
     (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
 }
 
-/// One index page that was lost, and nothing of the fast tier could be read, for salvage neither.
+/// With one lost index page nothing of the fast tier could be read, not even for salvage.
 #[test]
 fn regression_salvage_does_without_an_index_page() {
     for is_rotten in [true, false] {
@@ -371,7 +371,7 @@ fn regression_salvage_does_without_an_index_page() {
             pool.run_until(&mut done, |_, done| !done.is_empty());
             done.pop().unwrap().result
         };
-        // The disk has one index page: what it mapped is nothing that is shown as zeros.
+        // The disk has one index page: its range must not be shown as zeros.
         assert!(ask(0).is_err() && ask(5000).is_err());
         assert!(!matches!(ask(0), Ok(Outcome::Data(_))));
     }

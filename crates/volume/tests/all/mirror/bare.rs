@@ -22,7 +22,8 @@ fn pages(disk: &Disk, begin: &[u8]) -> Vec<usize> {
     (0..inner.bytes.len()).step_by(4096).filter(|&at| inner.bytes[at..].starts_with(begin)).collect()
 }
 
-/// A scrub read index pages with the first leaf below them. One that had none was missed by it: it rotted on one member, and without the other the pool was shut.
+/// A scrub read index pages with the first leaf below them, so it missed one without leaves: it rotted on one member, and without the other
+/// the pool could not be opened.
 #[test]
 fn regression_a_scrub_reads_index_pages_without_leaves() {
     let [a, b, c] = three(10);
@@ -44,7 +45,7 @@ fn regression_a_scrub_reads_index_pages_without_leaves() {
     Served::open(&[&a], &c).close();
 }
 
-/// Pages of the map were in memory, and had rotted on all members: a scrub said nothing of it, and the next opening was the end of the pool, or of what a leaf maps.
+/// Map pages in memory had rotted on all members: a scrub did not report it, and at the next opening the pool or the leaf's data was lost.
 #[test]
 fn regression_a_scrub_writes_pages_elsewhere_that_are_in_memory_alone() {
     for (begin, members) in [(b"FBMI", 2), (b"FBML", 2), (b"FBMI", 1), (b"FBML", 1)] {
@@ -72,7 +73,8 @@ fn regression_a_scrub_writes_pages_elsewhere_that_are_in_memory_alone() {
     }
 }
 
-/// A leaf that could not be read when it was needed is damaged in memory alone, and may be whole when it is read again: a scrub does not make that so for good.
+/// A leaf that was unreadable when needed is damaged in memory only and may be good at the next read: a scrub must not make the damage
+/// permanent.
 #[test]
 fn a_scrub_keeps_no_leaf_that_was_read_as_damaged() {
     let [a, b, c] = three(10);

@@ -6,8 +6,8 @@ use forebay_block::Buf;
 use forebay_volume::mirror::{clear_labels, new_mirror};
 use forebay_volume::{Devices, Op, Request};
 
-/// Of a read with blocks of both tiers the device with the greatest number decided how many readings there are: what two of three members had wrong was damage
-/// beside a block of the capacity tier.
+/// For a read across both tiers, the device with the greatest number decided how many copies were tried: data bad on two of three members
+/// counted as damage beside a block of the capacity tier.
 #[test]
 fn regression_a_block_of_the_capacity_tier_takes_no_reading_from_those_beside_it() {
     for good in 0..3 {

@@ -1,4 +1,4 @@
-//! A device in memory that can be made to fail, and to hang.
+//! A device in memory that can fail and hang.
 
 use forebay_block::{
     Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op as DeviceOp, Request as DeviceRequest, Vectored,
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Requests that may be in flight.
 pub const QUEUE: usize = 8;
 
-/// What a device does with what it is asked.
+/// How a device treats requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Good,
@@ -20,7 +20,7 @@ pub enum Fate {
     Fails,
     /// Writes and flushes do not end.
     Hangs,
-    /// It is not there: everything fails.
+    /// The device is absent: everything fails.
     Away,
     /// Reads do not end.
     HangsReads,

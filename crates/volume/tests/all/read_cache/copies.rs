@@ -1,4 +1,4 @@
-//! Copies that are the last good ones of their blocks.
+//! Copies that are the last good data of their blocks.
 
 use super::{cache, read_all, rig_of, setup};
 use crate::holes::device::{Fate, Kind};
@@ -42,14 +42,14 @@ fn collected_with(bad_reads: u64) -> (u64, u64, [Result<u32, String>; 2]) {
     (reads, status.counters.damaged_moves, [before, rig.crash().get(7)])
 }
 
-/// A block rotted in its band while its copy was good. A collection of the band called it damaged for good, and gave up the copy.
+/// A block rotted in its band while its copy was good. A collection of the band recorded permanent damage and dropped the copy.
 #[test]
 fn regression_a_collection_takes_the_copy_of_a_block_that_has_rotted() {
     assert_eq!(collected_with(0), (1, 0, [Ok(1), Ok(1)]));
 }
 
-/// Of a device without a second copy everything is read twice before it is given up: one transfer may go wrong. The copy of a block that had rotted in its band was
-/// asked for once, and the block given up for good.
+/// On a device without a second copy, everything is read twice before it is given up, because one transfer may fail. The cached copy of a
+/// rotten block was read only once before the block was given up.
 #[test]
 fn regression_a_copy_is_read_again_before_its_block_is_given_up() {
     assert_eq!(collected_with(1), (2, 0, [Ok(1), Ok(1)]));

@@ -1,4 +1,4 @@
-//! What readers found in the read cache that neither its tests nor simulated lives had.
+//! Faults of the read cache that reviews found, but neither its tests nor simulated lives.
 
 use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
 use crate::holes::device::Region;
@@ -11,7 +11,8 @@ use forebay_volume::layout::warm_list::{HEAD_OFFSET_BYTES, WarmChunk, WarmHead};
 use forebay_volume::{EngineOptions, Op};
 use std::sync::atomic::Ordering;
 
-/// A copy was taken for the newer version of its block where both have the same checksum: for each other's block after a restart, too.
+/// A copy counted as the newer version of its block where both have the same checksum; after a restart, copies of different blocks were
+/// confused too.
 #[test]
 fn regression_versions_with_one_checksum_are_not_mixed_up() {
     assert_eq!(crc32c(&self_checked(1)), crc32c(&self_checked(2)));
@@ -41,7 +42,7 @@ fn regression_versions_with_one_checksum_are_not_mixed_up() {
     }
 }
 
-/// Memory for fewer copies than the tier has slots: what copies can never have was kept for them.
+/// Memory for fewer copies than the tier has slots: slots were reserved that copies can never use.
 #[test]
 fn regression_nothing_is_kept_for_copies_that_there_is_no_memory_for() {
     let base = setup();
@@ -55,7 +56,7 @@ fn regression_nothing_is_kept_for_copies_that_there_is_no_memory_for() {
     assert!(status.entitled_blocks > 16, "{status:?}");
 }
 
-/// The map is to have more slots than are free beside a full cache: one copy was given up, and the pool called full.
+/// The map needed more slots than are free beside a full cache: only one copy was dropped, and the pool counted as full.
 #[test]
 fn regression_a_disk_is_added_beside_a_full_cache() {
     let mut rig = rig_with(2000);
@@ -70,7 +71,7 @@ fn regression_a_disk_is_added_beside_a_full_cache() {
     }
 }
 
-/// A tier without a free slot, and one with far more places than copies: no list was written of either.
+/// No list was written for a tier without a free slot, nor for one with far more slots than copies.
 #[test]
 fn regression_a_list_is_written_of_a_full_tier_and_of_a_nearly_empty_one() {
     let mut rig = rig_with(2000);
@@ -90,7 +91,7 @@ fn regression_a_list_is_written_of_a_full_tier_and_of_a_nearly_empty_one() {
     assert_eq!(cache(&rig).restored_blocks, 200);
 }
 
-/// The list's slots were in use until the next start.
+/// The slots of the list stayed in use until the next start.
 #[test]
 fn regression_a_cache_that_is_switched_off_leaves_nothing() {
     let mut rig = rig_with(300);
@@ -124,8 +125,8 @@ fn regression_what_an_old_list_names_is_cached_anew() {
     assert_eq!((rig.get(7), reads.load(Ordering::Relaxed)), (Ok(2), 0));
 }
 
-/// A power cut takes a write, and leaves the copy that was made of it and the list of copies. The next write of the block gets the same place
-/// in the same generation of the band: the copy was read for it.
+/// A power cut loses a write but leaves its cached copy and the list. The next write of the block gets the same place in the same
+/// generation of the band: the old copy was read for it.
 #[test]
 fn regression_a_copy_of_a_write_that_was_lost_is_not_of_the_next_one() {
     let mut rig = rig_of(&Setup { volatile_fast: true, ..setup() }, 300);
@@ -146,7 +147,7 @@ fn regression_a_copy_of_a_write_that_was_lost_is_not_of_the_next_one() {
     is_raw(&mut rig, 1000, 2);
 }
 
-/// A list counts for the opening after it alone: what another has written since is not in it.
+/// A list is valid only for the next opening: it lacks what another opening wrote since.
 #[test]
 fn regression_a_list_counts_for_one_opening() {
     let mut rig = rig_with(300);
@@ -160,7 +161,7 @@ fn regression_a_list_counts_for_one_opening() {
     assert_eq!(cache(&rig).restored_blocks, 0);
 }
 
-/// What lies in the slot of a copy is another version of its block with the same checksum: the copy itself was never written.
+/// The slot of a copy holds another version of its block with the same checksum: the copy itself was never written.
 #[test]
 fn regression_a_copy_that_was_never_written_is_not_believed_for_its_checksum() {
     let mut rig = rig_with(300);
@@ -207,15 +208,15 @@ fn least_memory_bytes(is_cached: bool) -> u64 {
     limits.into_iter().find(opens).unwrap()
 }
 
-/// Memory that a read cache takes from the next start on was not there for the leaves that the journal named by then: the pool could not be opened.
+/// Memory that an enabled read cache takes at the next start was missing for the leaves in the journal: the pool could not be opened.
 #[test]
 fn regression_a_read_cache_that_was_turned_on_does_not_keep_the_pool_from_being_opened() {
     let (without, with) = (least_memory_bytes(false), least_memory_bytes(true));
     assert!(with <= without + (256 << 10), "{with} bytes instead of {without}");
 }
 
-/// Numbers of lists begin anew where none was found. A chunk of an older list of that number was believed where its place had not been written to since: it names
-/// bands by generations that a power cut had taken, and were given again.
+/// List numbers restart where no list was found. A chunk of an older list with the same number was accepted where its place had not been
+/// rewritten: it names bands by generations that were lost in a power cut and reused.
 #[test]
 fn regression_a_part_of_an_older_list_is_believed_by_nobody() {
     for is_older in [false, true] {

@@ -1,4 +1,5 @@
-//! Devices of a copy of the pool that was opened as often: epochs and checkpoints are the same, and only the numbers of the openings tell them apart.
+//! Devices of a copy of the pool that was opened as often: epochs and checkpoints are equal, and only the numbers of the openings
+//! distinguish them.
 
 use super::rig::{Rig, Served, candidate};
 use crate::mirror::disk::Disk;
@@ -21,7 +22,7 @@ fn two(fast: usize) -> [Rig; 2] {
     two
 }
 
-/// The fast devices of a copy were served over the capacity devices of the other.
+/// The fast devices of a copy were served over the capacity devices of the original.
 #[test]
 fn regression_the_fast_tier_of_a_copy_is_refused() {
     for fast in [1, 2] {
@@ -36,7 +37,7 @@ fn regression_the_fast_tier_of_a_copy_is_refused() {
     }
 }
 
-/// Members of two copies counted as whole, and hosts read of one or the other.
+/// Members of two copies counted as complete, and hosts read from either.
 #[test]
 fn regression_members_of_two_copies_are_refused() {
     let [one, other] = two(2);
@@ -64,7 +65,7 @@ fn refused_together(one: &Rig, other: &Rig) {
     }
 }
 
-/// A crash in an opening leaves capacity devices an epoch ahead, and a copy's fast device took them for those of its own next one.
+/// A crash during an opening leaves capacity devices an epoch ahead, and a copy's fast device took them for those of its own next epoch.
 #[test]
 fn regression_the_fast_tier_of_a_copy_is_refused_over_what_was_only_opened() {
     let [one, other] = two(1);

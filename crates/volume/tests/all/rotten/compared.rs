@@ -1,4 +1,4 @@
-//! Parity that is of something else than its data: scrubs and verifications find it.
+//! Parity that does not match its data: scrubs and verifications find it.
 
 use super::is_summary;
 use super::rig::{Rig, content};
@@ -41,7 +41,7 @@ fn regression_a_scrub_compares_parity() {
     }
 }
 
-/// A verification read data alone: that parity was of something else it did not say.
+/// A verification read only data and did not report wrong parity.
 #[test]
 fn regression_a_verification_compares_parity() {
     for redundancy in ["2+1", "3+2"] {
@@ -139,7 +139,7 @@ fn regression_rot_beside_what_cannot_be_read_for_a_while_costs_nothing() {
     }
 }
 
-/// Parity that could not be read was compared with nothing by a verification, which ended well.
+/// A verification skipped unreadable parity and reported success.
 #[test]
 fn regression_a_verification_says_that_parity_cannot_be_read() {
     for redundancy in ["2+1", "3+2"] {
@@ -169,7 +169,7 @@ fn regression_a_verification_says_that_parity_cannot_be_read() {
     }
 }
 
-/// A scrub without a member, of whose parity nothing is to spare, ended as if all had been compared.
+/// A scrub with a missing member and no redundancy to spare ended as if everything had been compared.
 #[test]
 fn regression_a_scrub_says_that_there_is_nothing_to_compare_with() {
     for (redundancy, is_any) in [("2+1", false), ("3+2", true)] {

@@ -1,4 +1,4 @@
-//! A device is replaced by an image of itself from before, of the same epoch: nothing but its newest checkpoint says that it is older.
+//! A device is replaced by an older image of itself in the same epoch: only its newest checkpoint shows that it is older.
 
 use super::rig::{Rig, Served};
 use crate::holes;
@@ -12,7 +12,7 @@ fn rounds(served: &mut Served, from: u64) {
     }
 }
 
-/// An older fast device was believed: what had been flushed since was lost without an error, and the true device was refused from then on.
+/// An older fast device was accepted: data flushed since was lost without an error, and the true device was refused from then on.
 #[test]
 fn regression_an_older_image_of_the_fast_device_is_refused() {
     for is_clean in [false, true] {
@@ -45,7 +45,7 @@ fn regression_an_older_image_of_the_fast_device_is_refused() {
     }
 }
 
-/// An older member counted as one that holds everything: with one block of parity others were made of it.
+/// An older member counted as complete: with one parity block, other members were rebuilt from it.
 #[test]
 fn regression_an_older_image_of_a_member_is_rebuilt() {
     for (redundancy, fast, is_fast) in [("2+1", 1, false), ("4+2", 1, false), ("2+1", 2, true)] {

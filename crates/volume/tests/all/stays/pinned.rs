@@ -1,4 +1,4 @@
-//! Data of classes that live on the fast tier, beside checkpoints that would like more slots for pages.
+//! Data of classes that stay on the fast tier, beside checkpoints that would use more slots for pages.
 
 use crate::holes::rig::{BULK, Rig, Setup};
 use forebay_block::{ClassId, Random};
@@ -28,7 +28,7 @@ fn pinned(rig: &Rig) -> ClassStats {
     rig.pool.engine.status().classes[1]
 }
 
-/// Checkpoints that cost much had slots kept for larger ones, and data that is to stay left the tier for these.
+/// Expensive checkpoints had slots reserved for larger ones, and permanent data left the tier for these.
 #[test]
 fn regression_data_that_stays_does_not_leave_for_larger_checkpoints() {
     let mut rig = Rig::new(&setup());

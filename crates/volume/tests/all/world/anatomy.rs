@@ -1,4 +1,4 @@
-//! Where things lie on the devices of a pool, found the way recovery finds them.
+//! Places of all structures on the devices of a pool, found as recovery finds them.
 
 use forebay_block::DiskId;
 use forebay_device::Image;
@@ -23,7 +23,7 @@ pub enum Part {
     Watermark,
     RootHeader,
     RootBlob,
-    /// The other root area, which was superseded.
+    /// The other root area, which is superseded.
     OldRoot,
     Batch,
     Index,
@@ -33,7 +33,7 @@ pub enum Part {
     Summary,
 }
 
-/// Where one instance of it lies.
+/// Place of one instance of a structure.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub part: Part,

@@ -1,11 +1,11 @@
-//! Random histories, and pools that have one behind them.
+//! Random histories, and pools with a history.
 
 use super::{BULK, Oracle, Shape, World};
 use forebay_block::ClassId;
 use forebay_block::Random;
 use forebay_device::Image;
 
-/// What a random operation may be.
+/// Which random operations occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Requests that start or end inside a block.
@@ -16,9 +16,9 @@ pub struct Mix {
 
 /// Everything.
 pub const FULL: Mix = Mix { partial: true, durable: true };
-/// Whole blocks only: what a failed one leaves behind does not mix with later ones inside a block.
+/// Whole blocks only: the remains of a failed one do not mix with later ones within a block.
 pub const WHOLE: Mix = Mix { partial: false, durable: true };
-/// Nothing that a client may rely on after a power cut.
+/// No durability operation.
 pub const VOLATILE: Mix = Mix { partial: true, durable: false };
 
 /// Submits one random request (or asks for a checkpoint).
@@ -54,7 +54,7 @@ pub fn step(world: &mut World, random: &mut Random, mix: Mix) {
 /// Random requests, at most `depth` at once.
 ///
 /// # Errors
-/// What the oracle has against an answer, and requests that never end.
+/// An answer that the oracle refuses, or a request that never ends.
 pub fn run(world: &mut World, random: &mut Random, mix: Mix, requests: u32, depth: usize) -> Result<(), String> {
     for _ in 0..requests {
         step(world, random, mix);
@@ -69,7 +69,7 @@ pub fn run(world: &mut World, random: &mut Random, mix: Mix, requests: u32, dept
 /// Polls until the devices are idle.
 ///
 /// # Errors
-/// As for [`World::poll`]; devices that never fall idle.
+/// As for [`World::poll`]; also devices that never become idle.
 pub fn quiet(world: &mut World) -> Result<(), String> {
     for _ in 0..20_000 {
         world.poll()?;
@@ -80,10 +80,10 @@ pub fn quiet(world: &mut World) -> Result<(), String> {
     Err(format!("never idle: {}", world.hang()))
 }
 
-/// Writes a checkpoint, and nothing waits for another.
+/// Writes a checkpoint, after which no further one is pending.
 ///
 /// # Errors
-/// As for [`World::poll`], and a pool that writes none.
+/// As for [`World::poll`]; also a pool that writes none.
 pub fn checkpoint(world: &mut World) -> Result<(), String> {
     world.settle(0)?;
     let before = world.pool.engine.checkpoint_number();
@@ -97,8 +97,7 @@ pub fn checkpoint(world: &mut World) -> Result<(), String> {
     Err(format!("no checkpoint: {}", world.hang()))
 }
 
-/// Makes everything acknowledged durable, and the evidence for that too: the window that the format documents between
-/// a flush and the next watermark is closed.
+/// Makes everything acknowledged durable together with the evidence: closes the documented window between a flush and the next watermark.
 ///
 /// # Errors
 /// As for [`World::poll`].
@@ -107,7 +106,7 @@ pub fn close_window(world: &mut World) -> Result<(), String> {
     world.flush();
     world.settle(0)?;
     for _ in 0..2 {
-        // Whatever still becomes durable now (a destage job ends) gets its watermark as well.
+        // Anything that becomes durable later, such as the end of a destage job, gets its watermark too.
         world.now_ns += 2_000_000_000;
         quiet(world)?;
     }
@@ -115,10 +114,10 @@ pub fn close_window(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// A clean stop that is given up where it takes for ever.
+/// A clean stop with a time limit.
 ///
 /// # Errors
-/// Where it is not clean, or never ends.
+/// The stop is not clean, or never ends.
 pub fn stop(world: &mut World) -> Result<(), String> {
     let before = world.pool.engine.checkpoint_number();
     world.pool.engine.request_checkpoint(true);
@@ -135,16 +134,16 @@ pub fn stop(world: &mut World) -> Result<(), String> {
     Err(format!("the stop hangs: {}", world.hang()))
 }
 
-/// A pool with a past.
+/// A pool with a history.
 pub struct Aged {
     pub shape: Shape,
     /// What is on the devices.
     pub images: Vec<Image>,
-    /// What may be read from them.
+    /// Allowed contents.
     pub oracle: Oracle,
-    /// What was on them at the end of each earlier epoch, oldest first.
+    /// Images at the end of each earlier epoch, oldest first.
     pub older: Vec<Vec<Image>>,
-    /// What was on them in the middle of the last epoch.
+    /// Images in the middle of the last epoch.
     pub middle: Vec<Image>,
 }
 

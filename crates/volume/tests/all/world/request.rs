@@ -4,7 +4,7 @@ use forebay_block::DiskId;
 use forebay_prism::{ClassChange, Compress};
 use forebay_volume::{Engine, Op, Request};
 
-/// A request for one block, by nobody in particular.
+/// A request for one block without a client.
 pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
     Request::new(token, disk, block * 4096, 4096, op)
 }
