@@ -1,8 +1,7 @@
-//! Looks for lives that fail: `hunt FROM COUNT [KIND [FAILURES]]`, of lives of all kinds or of one (by its number in
-//! `Kind::ALL`; a higher number: all). Prints the first failure, or so many, and ends with 1, or ends with 0. Small, so
-//! that it is built quickly over a volume with a bug planted in it (`tests/planted/run`). With 0 failures wanted it lives
-//! all lives, prints every failure, and then what their power cuts met: counts, pairs of things in progress, and the total.
-//! Lives are lived on all cores, and what is printed is in the order of their numbers.
+//! Looks for failing lives: `hunt FROM COUNT [KIND [FAILURES]]`, among all kinds or one (by its number in `Kind::ALL`; a higher number:
+//! all). Prints the first FAILURES failures (default 1) and exits with 1, or exits with 0. Small, so that it builds quickly over a volume
+//! with a planted bug (`tests/planted/run`). With FAILURES 0 it runs all lives, prints every failure, and then what their power cuts met:
+//! counts, pairs of things in progress, and the total. Lives run on all cores; the output is in the order of their numbers.
 
 use forebay_sim::{Coverage, Kind, Lived, Scenario, shrink};
 use std::collections::BTreeMap;
@@ -14,7 +13,7 @@ fn scenario(number: u64, kind: Option<Kind>) -> Scenario {
     kind.map_or_else(|| Scenario::numbered(number), |kind| Scenario::random(kind.seed(number)))
 }
 
-/// Lives these lives on all cores and hands them over in the order of their numbers, until `next` wants no more.
+/// Runs the lives on all cores and passes them to `next` in the order of their numbers, until it wants no more.
 fn live_all(from: u64, count: u64, kind: Option<Kind>, mut next: impl FnMut(u64, Lived) -> bool) {
     let begun = AtomicU64::new(from);
     let (sender, lives) = mpsc::channel();
@@ -24,7 +23,7 @@ fn live_all(from: u64, count: u64, kind: Option<Kind>, mut next: impl FnMut(u64,
             scope.spawn(move || {
                 loop {
                     let number = begun.fetch_add(1, Ordering::Relaxed);
-                    // Nobody listens any more where no more are wanted.
+                    // The receiver is gone once no more lives are wanted.
                     if number >= from + count
                         || sender.send((number, shrink::attempt(&scenario(number, kind)))).is_err()
                     {
@@ -52,7 +51,7 @@ fn main() -> ExitCode {
     let (from, count) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1000));
     let kind = numbers.next().and_then(|number| Kind::ALL.get(usize::try_from(number).ok()?).copied());
     let wanted = numbers.next().unwrap_or(1);
-    // A broken promise of the engine's own is a finding, not news for stderr.
+    // A panic of the engine is a finding, not output for stderr.
     std::panic::set_hook(Box::new(|_| {}));
     let (mut failures, mut coverage) = (0, Coverage::default());
     live_all(from, count, kind, |number, lived| {

@@ -1,4 +1,4 @@
-//! Shows a life: `show SEED`. One that fails is shrunk first; its pool, its rounds and the end of its log are printed.
+//! Shows a life: `show SEED`. A failing life is shrunk first; prints its pool, its rounds and the end of its log.
 
 use forebay_sim::{Scenario, live, shrink};
 

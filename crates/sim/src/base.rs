@@ -1,4 +1,4 @@
-//! What the first disk of some lives lies over: a device that is never written, and always well.
+//! The base of the first disk of some lives: a device that is never written and never fails.
 
 use crate::world::Memory;
 use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request};
@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 const BLOCK: usize = 4096;
 const SECTORS: usize = 8;
-/// It is slow: what is asked of it comes when it was polled so often.
+/// Number of polls after which a request to a slow base ends.
 const POLLS: u32 = 20;
 
-/// Its contents, which outlive rounds.
+/// Contents of the base, which survive rounds.
 #[derive(Clone, Debug)]
 pub struct BaseImage {
     bytes: Arc<Vec<u8>>,
 }
 
 impl BaseImage {
-    /// So many blocks of what the oracle takes for written to a disk, durably.
+    /// A base of this many blocks, with contents that the oracle treats as durable writes to a disk.
     pub fn new(disk: DiskId, blocks: u64, memory: &mut Memory) -> Self {
         let mut bytes = vec![0; blocks as usize * BLOCK];
-        // Every fourth block is of zeros, which take no space.
+        // Every fourth block is zeros, which take no space.
         for (at, block) in bytes.chunks_exact_mut(BLOCK).enumerate().filter(|(at, _)| at % 4 != 3) {
             let tags = memory.new_tags(SECTORS);
             stamp::fill_all(&tags, block);
@@ -31,12 +31,12 @@ impl BaseImage {
         Self { bytes: Arc::new(bytes) }
     }
 
-    /// What the root says of it.
+    /// The base as recorded in the root.
     pub fn base(&self) -> Base {
         Base { blocks: (self.bytes.len() / BLOCK) as u64, identity: 1 }
     }
 
-    /// A device with it.
+    /// A device with the base.
     pub fn device(&self) -> Box<dyn Device> {
         let geometry = Geometry {
             size_bytes: self.bytes.len() as u64,
@@ -54,7 +54,7 @@ struct BaseDevice {
     bytes: Arc<Vec<u8>>,
     geometry: Geometry,
     done: Vec<Completion>,
-    /// How often it was asked since the last request came.
+    /// Number of polls since the last request.
     polls: u32,
 }
 

@@ -1,18 +1,18 @@
-//! What the lives have met, so that nobody has to believe that they met anything.
+//! What the lives have met: the evidence that a campaign tested something.
 
 use crate::fault::FaultKind;
 use forebay_volume::engine::Activity;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Counts by name, and the marks that must all be above 0 for a campaign to have meant something.
+/// Counts by name, including the marks that must be above 0 for a campaign to be meaningful.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u64>,
-    /// Power cuts by two things that were in progress at once.
+    /// Power cuts by pairs of things in progress.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
 }
 
-/// What every campaign of some length must have met.
+/// Marks that every long campaign must have met.
 pub const MARKS: [&str; 26] = [
     "power cuts",
     "power cuts in recovery",
@@ -48,14 +48,14 @@ impl Coverage {
         self.count_all(what, 1);
     }
 
-    /// Counts so many.
+    /// Counts `count` of them.
     pub fn count_all(&mut self, what: &'static str, times: u64) {
         if times > 0 {
             *self.counts.entry(what).or_default() += times;
         }
     }
 
-    /// The power fails while the engine does this, and devices have these requests in flight.
+    /// Counts a power cut while the engine does these things and the devices have these requests in flight.
     pub fn power_cut(&mut self, activity: &Activity, in_flight: impl Iterator<Item = &'static str>) {
         self.count("power cuts");
         let marks = [
@@ -89,17 +89,17 @@ impl Coverage {
         }
     }
 
-    /// Power cuts by pairs of things that were in progress at once.
+    /// Power cuts by pairs of things in progress.
     pub fn pairs(&self) -> impl Iterator<Item = ((&'static str, &'static str), u64)> {
         self.pairs.iter().map(|(&pair, &count)| (pair, count))
     }
 
-    /// A fault struck so often in a round, and the round and the recovery after it were good.
+    /// Counts faults that struck in a round where the round and the recovery after it were good.
     pub fn survived(&mut self, kind: FaultKind, strikes: u64) {
         self.count_all(kind.name(), strikes);
     }
 
-    /// Adds another's.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
@@ -109,7 +109,7 @@ impl Coverage {
         }
     }
 
-    /// How often.
+    /// The count of a name.
     #[must_use]
     pub fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)

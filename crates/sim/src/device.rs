@@ -1,4 +1,4 @@
-//! A device in virtual time: requests end when their time has come, in any order, with the faults that were planned.
+//! A device in virtual time: requests end when their time has come, in any order, with the planned faults.
 
 mod behaviour;
 mod contents;
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use behaviour::{AfterDiscard, Behaviour};
 pub use timing::Timing;
 
-/// Requests that may be in flight.
+/// Maximum number of requests in flight.
 const QUEUE_LIMIT: usize = 128;
 
-/// A simulated device; clones are handles of the same one.
+/// A simulated device; clones are handles of the same device.
 #[derive(Clone)]
 pub struct SimDevice {
     queue: Arc<Mutex<Queue>>,
@@ -42,106 +42,108 @@ impl SimDevice {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // A panic of the volume's is a finding; what the device holds is whole all the same.
+        // A panic of the volume is a finding; the device's contents are consistent nevertheless.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on others hold all that it does, or no longer: what it does wrong excuses nothing.
+    /// Sets whether other devices hold the same data: if so, this device's faults excuse no error.
     pub fn cover(&self, is_covered: bool) {
         self.is_covered.store(is_covered, Ordering::Relaxed);
     }
 
-    /// Whether others hold all that it does.
+    /// Whether other devices hold the same data.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.is_covered.load(Ordering::Relaxed)
     }
 
-    /// Switches it on, after a power cut or for the first time.
+    /// Switches the device on, after a power cut or for the first time.
     pub fn start(&self, seed: u64, timing: Timing, behaviour: Behaviour) {
         self.queue().start(seed, timing, behaviour);
     }
 
-    /// From now on it shows these faults.
+    /// Sets the planned faults.
     pub fn plan_faults(&self, faults: Vec<Fault>) {
         self.queue().plan.faults = faults;
     }
 
-    /// Where what lies on it.
+    /// Sets the layout of the device.
     pub fn know(&self, places: Places) {
         self.queue().places = places;
     }
 
-    /// Where what lies on it, as far as that is known.
+    /// The layout of the device, where known.
     #[must_use]
     pub fn places(&self) -> Places {
         self.queue().places.clone()
     }
 
-    /// From now on it holds these requests back.
+    /// Sets the requests that are held back.
     pub fn plan_holds(&self, holds: Vec<Hold>) {
         self.queue().plan.holds = holds;
     }
 
-    /// And these.
+    /// Adds requests that are held back.
     pub fn add_hold(&self, hold: Hold) {
         self.queue().plan.holds.push(hold);
     }
 
-    /// And shows this fault, too.
+    /// Adds a planned fault.
     pub fn add_fault(&self, fault: Fault) {
         self.queue().plan.faults.push(fault);
     }
 
-    /// A bit rots at rest. Returns the byte, and the tag of a host's sector where it lies in one.
+    /// Flips a bit at rest. Returns the byte, and the tag where the byte lies in a host's sector.
     pub fn rot(&self, seed: u64) -> (u64, Option<u32>) {
         let mut queue = self.queue();
         queue.plan.strikes(FaultKind::Rot, 1);
         queue.contents.rot(seed)
     }
 
-    /// A sector of what it holds cannot be read any more. Returns its number.
+    /// Makes a stored sector unreadable. Returns its number.
     pub fn die(&self, seed: u64) -> u64 {
         let mut queue = self.queue();
         queue.plan.strikes(FaultKind::DeadSector, 1);
         queue.contents.die(seed)
     }
 
-    /// Blocks of 4 KiB that have a sector with a tag which is wanted.
+    /// Blocks of 4 KiB with a sector whose tag is wanted.
     #[must_use]
     pub fn blocks_with(&self, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u64> {
         self.queue().contents.blocks_with(is_wanted)
     }
 
-    /// What the sectors of a block of 4 KiB hold, by number: tags. `None` where that is not known for sure: a power cut lost what was written
+    /// Tags of the sectors of a 4 KiB block, by number. `None` where unknown: a power cut lost the last write, a sector is unreadable, or
+    /// the block is the engine's own.
     /// there last, a sector cannot be read, or it is the engine's own.
     #[must_use]
     pub fn tags_at(&self, block: u64) -> Option<Vec<u32>> {
         self.queue().contents.tags_at(block)
     }
 
-    /// A block of 4 KiB cannot be read any more.
+    /// Makes a 4 KiB block unreadable.
     pub fn kill(&self, block: u64) {
         let mut queue = self.queue();
         queue.plan.strikes(FaultKind::DeadSector, 1);
         queue.contents.kill(block);
     }
 
-    /// Sectors that are wanted, by number: by their offset in bytes, what their block of 4 KiB begins with, and their tag. Not those of which a
+    /// Numbers of wanted sectors, selected by byte offset, first bytes of their 4 KiB block, and tag. Excludes sectors whose last write a
+    /// power cut lost.
     /// power cut lost what was written there last.
     #[must_use]
     pub fn sectors_of(&self, is_wanted: &wounds::Wanted<'_>) -> Vec<u64> {
         self.queue().contents.sectors_of(is_wanted)
     }
 
-    /// A bit of a sector rots at rest, or the sector cannot be read any more.
+    /// Flips a bit of a sector at rest, or makes the sector unreadable.
     pub fn hurt(&self, kind: FaultKind, sector: u64, seed: u64) {
         let mut queue = self.queue();
         queue.plan.strikes(kind, 1);
         queue.contents.hurt(kind, sector, seed);
     }
 
-    /// The first sectors of places of this size that begin with this, from one offset to another.
+    /// First sectors of the places of this size between two offsets that begin with this content.
     #[must_use]
     pub fn places_with(&self, range: std::ops::Range<u64>, place_bytes: u64, begin: &[u8]) -> Vec<Vec<u8>> {
         let queue = self.queue();
@@ -149,13 +151,12 @@ impl SimDevice {
         sectors.filter(|sector| sector.starts_with(begin)).map(<[u8]>::to_vec).collect()
     }
 
-    /// Another device is in its place, blank and well.
+    /// Replaces the device by a blank one without faults.
     pub fn exchange(&self) {
         self.queue().exchange();
     }
 
-    /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns
-    /// the tags.
+    /// Makes sectors at rest unreadable, or flips a bit of each, among those with a wanted tag. Returns the tags.
     pub fn wound(&self, kind: FaultKind, count: usize, seed: u64, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let mut queue = self.queue();
         let tags = queue.contents.wound(kind, count, seed, is_wanted);
@@ -163,24 +164,24 @@ impl SimDevice {
         tags
     }
 
-    /// Misreads that the engine was given as good reads.
+    /// Misreads that the engine received as good reads.
     #[must_use]
     pub fn misread(&self) -> u64 {
         self.queue().contents.misread()
     }
 
-    /// What is in progress, or was when the power failed.
+    /// Requests in progress, now or when the power failed.
     #[must_use]
     pub fn in_flight(&self) -> Vec<&'static str> {
         self.queue().in_flight()
     }
 
-    /// The power is off: what was in progress is torn, what was in the cache is lost in part.
+    /// Power off: tears the requests in progress and loses part of the cache.
     pub fn power_cut(&self) {
         self.queue().power_cut();
     }
 
-    /// Everything in its cache is written back; nothing may be in flight.
+    /// Writes the whole cache back; nothing may be in flight.
     pub fn write_back(&self) {
         self.queue().contents.write_back();
     }

@@ -1,15 +1,15 @@
-//! What devices do wrong.
+//! Faults of devices.
 
 use crate::order::Region;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
-    /// A read fails, and goes on failing until its first sector is written again or the power comes back.
+    /// A read fails, and keeps failing until its first sector is rewritten or the power returns.
     ReadError,
-    /// A write fails; nothing, all or some of its sectors are on the medium.
+    /// A write fails; none, all or some of its sectors are on the medium.
     WriteError,
-    /// A flush fails; nothing more is durable.
+    /// A flush fails and makes nothing durable.
     FlushError,
     /// A discard fails.
     TrimError,
@@ -17,19 +17,19 @@ pub enum FaultKind {
     Slow,
     /// A request takes half a minute.
     Hang,
-    /// The device is gone from here on, until the restart.
+    /// The device vanishes until the restart.
     Vanish,
-    /// A write is acknowledged and never happens.
+    /// A write is acknowledged but never carried out.
     LostWrite,
-    /// A write lands somewhere else on the device.
+    /// A write goes to another place on the device.
     MisdirectedWrite,
-    /// A write happens once more later, over what was written meanwhile.
+    /// A write is repeated later, over newer data.
     DuplicatedWrite,
-    /// A bit flips where something is read.
+    /// A bit flips on the medium where it is read.
     Rot,
-    /// A read returns wrong bytes, once: what is on the medium is good.
+    /// A read returns wrong bytes once; the medium is good.
     Misread,
-    /// A sector cannot be read any more, whatever happens, until it is written or discarded.
+    /// A sector becomes unreadable until it is written or discarded, also over restarts.
     DeadSector,
 }
 
@@ -51,7 +51,7 @@ impl FaultKind {
         Self::DeadSector,
     ];
 
-    /// What a report calls it.
+    /// Name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,31 +71,31 @@ impl FaultKind {
         }
     }
 
-    /// Whether the device says nothing of it: the volume may then answer with an error, but never with wrong data.
+    /// Whether the device does not report the fault: the volume may then answer with an error, but never with wrong data.
     #[must_use]
     pub fn is_silent(self) -> bool {
         matches!(self, Self::LostWrite | Self::MisdirectedWrite | Self::DuplicatedWrite | Self::Rot)
     }
 
-    /// Whether any request may fail because of it. After a misread only those may that were in progress, and after a dead
-    /// sector only those that concern the block which lay there.
+    /// Whether the fault may fail any request. After a misread only requests in progress may fail, and after an unreadable sector only
+    /// those that concern its block.
     #[must_use]
     pub fn is_harmful(self) -> bool {
         !matches!(self, Self::Slow | Self::TrimError | Self::Misread | Self::DeadSector)
     }
 }
 
-/// A fault that a device is to show.
+/// A planned fault of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// Kind of the fault.
     pub kind: FaultKind,
-    /// Device, from 0: the fast one.
+    /// Device number; 0 is the fast device.
     pub device: usize,
-    /// Where; `None`: anywhere.
+    /// Region that it strikes; `None`: anywhere.
     pub region: Option<Region>,
-    /// How many requests it could strike go by first.
+    /// Number of matching requests that pass first.
     pub skip: u32,
-    /// How many it strikes then.
+    /// Number of requests that it strikes.
     pub count: u32,
 }

@@ -1,8 +1,8 @@
-//! The simulator: the volume in virtual time over devices that lose power, lie and die, and an oracle that knows what
-//! must, may and must not be read.
+//! The simulator: the volume in virtual time over devices that lose power, lie and die, and an oracle that knows which data must, may and
+//! must not be read.
 //!
-//! A *life* follows from its seed: a pool of random, tiny geometry, and rounds of use, each ended by a power cut or a
-//! clean stop. A failing life replays exactly, with a log, and is shrunk to what matters.
+//! A *life* follows from its seed: a pool of random, tiny geometry, and rounds of use, each ended by a power cut or a clean stop. A failing
+//! life replays exactly, with a log, and is shrunk to the essential part.
 
 #![forbid(unsafe_code)]
 

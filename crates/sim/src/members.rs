@@ -1,4 +1,4 @@
-//! The members of those devices of a pool that are several: of a mirrored fast tier, of a capacity tier with parity, or of both.
+//! Members of multi-device tiers: of a mirrored fast tier, of a capacity tier with parity, or of both.
 
 mod group;
 pub mod joining;
@@ -15,27 +15,27 @@ use forebay_volume::mirror::MirrorView;
 use forebay_volume::parity::ArrayView;
 use group::Group;
 
-/// The members. What a round says of those that may do wrong is of the mirror's first.
+/// The members. The faults of a round's member concern the mirror's first one.
 pub struct Members {
     mirror: Option<Group>,
     array: Option<Group>,
-    /// Capacity devices, behind the first one.
+    /// Further capacity devices, after the first.
     capacity: usize,
 }
 
-/// What is known of the members of a pool that is served, of its mirror and of its array.
+/// Engine views of the members of a served pool: of its mirror and its array.
 pub type Views = [Option<MirrorView>; 2];
 
-/// Of the devices of a pool.
+/// The views of a pool's devices.
 pub fn views(devices: &Devices) -> Views {
     [devices.mirror().cloned(), devices.array().map(ArrayView::members).cloned()]
 }
 
 impl Members {
-    /// Of the pools of a life.
+    /// The members for the pools of a life.
     ///
     /// # Errors
-    /// Why devices of this shape cannot be several.
+    /// Why this shape cannot have several devices.
     pub fn new(shape: &Shape) -> Result<Self, String> {
         let capacity = shape.geometries().len() - 1;
         Ok(Self { mirror: Group::mirror(shape), array: Group::array(shape)?, capacity })
@@ -49,7 +49,7 @@ impl Members {
         self.mirror.iter_mut().chain(&mut self.array)
     }
 
-    /// Which device of the pool the one at a place is, or is part of.
+    /// The pool device that the device at this index is, or is a member of.
     pub fn index_in_pool(&self, at: usize) -> usize {
         match (1..=self.capacity).contains(&at) {
             true if self.array.is_some() => 1,
@@ -58,23 +58,23 @@ impl Members {
         }
     }
 
-    /// Where bands begin on the capacity device, where that is several.
+    /// Start of the bands on a multi-device capacity tier.
     pub fn bands_offset_bytes(&self) -> Option<u64> {
         self.array.as_ref().and_then(Group::capacity).map(|(_, head_bytes)| head_bytes)
     }
 
-    /// The capacity devices of the pool, of those that there are.
+    /// The capacity devices of the pool, as far as present.
     pub fn capacity_of_pool(&self, geometries: &[Geometry]) -> Vec<Geometry> {
         let one = self.array.as_ref().and_then(Group::capacity);
         one.map_or_else(|| geometries.to_vec(), |(geometry, _)| vec![geometry])
     }
 
-    /// Members of a mirror but for the first.
+    /// Members of a mirror except the first.
     pub fn others(&self, clock: &VirtualClock, power: &Power) -> Vec<SimDevice> {
         self.groups().flat_map(|group| group.others(clock, power)).collect()
     }
 
-    /// What becomes of the members at the begin of a round, and the round with the faults where they belong.
+    /// Decides on the members at the start of a round; returns the round with its faults on the right members.
     pub fn begin(
         &mut self,
         round: &Round,
@@ -94,14 +94,14 @@ impl Members {
         Round { members: all, ..round }
     }
 
-    /// A blank device takes the place of a member that was left behind.
+    /// A blank device replaces a member that was left behind.
     pub fn exchange(&mut self, slot: usize, devices: &[SimDevice], views: &Views) {
         if let Some((group, slot, view)) = self.slot(slot, views) {
             group.exchange(slot, devices, view);
         }
     }
 
-    /// Sectors of a member that may do wrong rot while the pool is used. Returns how many.
+    /// Rots sectors of the faulty member while the pool is used. Returns how many.
     pub fn rot(
         &mut self,
         slot: usize,
@@ -114,7 +114,7 @@ impl Members {
         group.rot(slot, (count, seed), devices, &memory.oracle.held_tags(), view)
     }
 
-    /// The one of several that may do wrong, by its number in all groups.
+    /// Index of the faulty member over all groups.
     fn slot<'a>(&mut self, slot: usize, views: &'a Views) -> Option<(&mut Group, usize, &'a MirrorView)> {
         let of_mirror = self.mirror.as_ref().map_or(0, |group| group.culprits.len());
         let [mirror, array] = views;
@@ -124,13 +124,14 @@ impl Members {
         }
     }
 
-    /// Rows in which something was written beside a block that parity says is otherwise, since the last opening: whether it is damaged is not to be
+    /// Rows where a write went beside a block that contradicts its parity, since the last opening: parity alone cannot show which block is
+    /// damaged.
     /// known by parity alone.
     pub fn rows_in_doubt(&self) -> u64 {
         self.array.as_ref().map_or(0, Group::rows_in_doubt)
     }
 
-    /// Whether there may be such rows. Where nothing has lied but what rots in full rows that are durable there are none.
+    /// Whether such rows may exist. They cannot where the only faults were rot in full, durable rows.
     pub fn may_be_in_doubt(&self) -> bool {
         self.array.as_ref().is_none_or(|group| group.has_lied)
     }
@@ -140,12 +141,12 @@ impl Members {
         self.groups().any(Group::has_lost_rows)
     }
 
-    /// What becomes of the bands.
+    /// Updates the state of the bands.
     pub fn know(&mut self, bands: &[BandRoot]) {
         self.array.iter_mut().for_each(|group| group.know(bands));
     }
 
-    /// A round has ended.
+    /// Ends a round.
     pub fn ended(
         &mut self,
         [mirror, array]: &Views,
@@ -157,7 +158,7 @@ impl Members {
         self.array.iter_mut().for_each(|group| group.ended(array.as_ref(), said, round, coverage));
     }
 
-    /// What is damaged on the members after a round; true where something was.
+    /// Damages the members after a round; true where something was damaged.
     pub fn damage(
         &mut self,
         round: &Round,
@@ -175,23 +176,23 @@ impl Members {
         any
     }
 
-    /// What lies on some member may be wrong.
+    /// Whether some member may hold wrong data.
     pub fn is_hurt(&self) -> bool {
         self.groups().any(Group::is_hurt)
     }
 
-    /// Whether all members held everything when the last round ended.
+    /// Whether all members were complete when the last round ended.
     pub fn hold_everything(&self) -> bool {
         self.groups().all(|group| group.hold_everything)
     }
 
-    /// As many members of each group are away as the others hold everything of; or those that were away are back.
+    /// Removes as many members of each group as redundancy allows, or returns the removed ones.
     pub fn lose(&mut self, seed: Option<u64>) {
         self.groups_mut().for_each(|group| group.lose(seed));
     }
 
-    /// A scrub has looked at everything since something was damaged last, while all members held everything. True where that has put something
-    /// right, and nothing is wrong on any member now.
+    /// A scrub has examined everything since the last damage, with all members complete. True where it repaired something and no member
+    /// holds wrong data now.
     pub fn was_scrubbed(&mut self) -> bool {
         let mended = self.groups_mut().filter_map(|group| group.was_scrubbed().then_some(())).count();
         mended > 0 && !self.is_hurt()

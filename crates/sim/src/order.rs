@@ -1,13 +1,13 @@
-//! The order in which devices end requests, where a life forces one: requests of a kind that go to a region are held for
-//! long while all others go on. Times drawn from one range for all requests hardly ever let one of them fall behind by a
-//! whole job of the engine's, and that is where its holes were.
+//! The order in which devices end requests, where a life forces one: requests of a kind to a region are held for long while all others
+//! continue. Random durations from a single range hardly ever delay a request by a whole job of the engine, and that is where the engine's
+//! faults were.
 
 use crate::stamp::tag_of;
 use forebay_block::Op;
 use forebay_volume::layout::superblock::Superblock;
 use std::ops::Range;
 
-/// What a request is for, as far as a device can tell it from its place and its content.
+/// Purpose of a request, as far as its place and content show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
     /// Superblocks and the watermark.
@@ -26,7 +26,7 @@ pub enum Region {
     Data,
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Reads.
@@ -40,7 +40,7 @@ pub enum What {
 }
 
 impl What {
-    /// Of an operation.
+    /// From an operation.
     #[must_use]
     pub fn of(op: &Op) -> Self {
         match op {
@@ -52,26 +52,26 @@ impl What {
     }
 }
 
-/// Requests that are held.
+/// Requests to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Device, from 0: the fast one.
+    /// Device number; 0 is the fast device.
     pub device: usize,
-    /// What they do.
+    /// Their operation.
     pub what: What,
-    /// Where; `None`: anywhere.
+    /// Their purpose; `None`: any.
     pub region: Option<Region>,
-    /// How many such requests go by first.
+    /// Number of such requests that pass first.
     pub skip: u32,
-    /// How many are held then.
+    /// Number of requests that are then held.
     pub count: u32,
-    /// For how long, in nanoseconds.
+    /// How long, in nanoseconds.
     pub hold_ns: u64,
-    /// What they do happens as they are submitted, and only their end is held; else both are.
+    /// Whether their effect happens at submission and only their end is held; otherwise both are held.
     pub is_early: bool,
 }
 
-/// Where things lie on a device.
+/// Layout of a device.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     is_fast: bool,
@@ -80,13 +80,13 @@ pub struct Places {
     data: Range<u64>,
 }
 
-/// Whether a block is one of a host's: filled with a tag.
+/// Whether a block is a host's: filled with a tag.
 fn is_hosts(block: &[u8]) -> bool {
     block.get(..512).is_none_or(|sector| tag_of(sector).is_some())
 }
 
 impl Places {
-    /// Of device `at` of a pool.
+    /// For device `at` of a pool.
     #[must_use]
     pub fn of(superblock: &Superblock, at: usize) -> Self {
         let Some(member) = superblock.members.get(at) else { return Self::default() };
@@ -101,14 +101,14 @@ impl Places {
         }
     }
 
-    /// What lies, or is about to lie, at an offset, where it begins with `content`.
+    /// Purpose of the data at an offset that begins with `content`.
     #[must_use]
     pub fn region(&self, offset_bytes: u64, content: &[u8]) -> Region {
         if self.data.contains(&offset_bytes) {
             return match (is_hosts(content), self.is_fast) {
                 (true, _) => Region::Data,
                 (false, true) => Region::Page,
-                // Blocks of hosts are compressed there.
+                // Host blocks may be compressed there.
                 (false, false) if content.starts_with(b"FBBS") => Region::Summary,
                 (false, false) => Region::Data,
             };
@@ -123,7 +123,7 @@ impl Places {
         }
     }
 
-    /// What a report calls a request in flight.
+    /// Name of a request in flight in reports.
     #[must_use]
     pub fn name(&self, what: What, region: Region) -> &'static str {
         match (what, region) {

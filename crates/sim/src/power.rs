@@ -1,9 +1,9 @@
-//! Power that all devices of a world share, counted in what they carry out.
+//! The power supply of all devices of a world, counted in requests carried out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The mains.
+/// The power supply.
 #[derive(Clone, Debug)]
 pub struct Power(Arc<[AtomicU64; 2]>);
 
@@ -14,13 +14,13 @@ impl Default for Power {
 }
 
 impl Power {
-    /// Requests that devices have carried out.
+    /// Number of requests that devices have carried out.
     #[must_use]
     pub fn effects(&self) -> u64 {
         self.0[0].load(Ordering::Relaxed)
     }
 
-    /// Fails after `effects` more requests have been carried out.
+    /// Fails after `effects` more requests.
     pub fn fail_after(&self, effects: u64) {
         self.0[1].store(self.effects().saturating_add(effects), Ordering::Relaxed);
     }
@@ -31,12 +31,12 @@ impl Power {
         self.effects() >= self.0[1].load(Ordering::Relaxed)
     }
 
-    /// On again, for as long as nothing else is said.
+    /// Switches it on again, without a planned failure.
     pub fn restore(&self) {
         self.0[1].store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// A request is carried out, if there is power for it.
+    /// Counts a request; false where there is no power for it.
     pub(crate) fn carry_out(&self) -> bool {
         let is_on = !self.is_off();
         if is_on {

@@ -1,9 +1,9 @@
-//! A failing life made short: whatever can be left out, with the failure still there, is left out.
+//! Shrinks a failing life: leaves out whatever is not needed for a failure.
 
 use crate::life::{Failure, Lived, live};
 use crate::scenario::{End, Member, MemberRound, Round, Scenario, Step};
 
-/// Lives that are tried, at most.
+/// Maximum number of lives that are tried.
 const TRIES_MAX: u32 = 3000;
 
 struct Shrinker<'a> {
@@ -34,7 +34,7 @@ impl Shrinker<'_> {
         self.offer(smaller)
     }
 
-    /// A pool whose devices are like those of most lives.
+    /// A pool with devices like those of most lives.
     fn shape(&mut self) {
         let mut smaller = self.best.clone();
         smaller.shape.durable_writes = true;
@@ -56,7 +56,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Steps of one round: halves, quarters, ... and then single ones.
+    /// Steps of one round: halves, quarters and so on, then single steps.
     fn steps(&mut self, at: usize) {
         let mut chunk = self.best.rounds[at].steps.len().div_ceil(2);
         while chunk > 0 {
@@ -74,7 +74,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// What members of several do wrong in one round.
+    /// Faults of the members in one round.
     fn members(&mut self, at: usize) {
         self.with_round(at, |round| round.beyond = None);
         self.with_round(at, |round| round.members.clear());
@@ -164,8 +164,8 @@ impl Shrinker<'_> {
     }
 }
 
-/// The shortest life found that fails as well, and how it fails. The failure may be another one: what matters is that
-/// it is one. Panics count as failures where `fails` says so.
+/// The shortest failing life found, with its failure, which may differ from the original one. Panics count as failures where `fails` says
+/// so.
 pub fn shrink(
     scenario: &Scenario,
     failure: Failure,
@@ -188,7 +188,7 @@ pub fn shrink(
     }
 }
 
-/// Lives a scenario; a panic is a failure too, and all that is known of such a life.
+/// Runs a scenario; a panic counts as a failure, with nothing else known of the life.
 #[must_use]
 pub fn attempt(scenario: &Scenario) -> Lived {
     std::panic::catch_unwind(|| live(scenario, false)).unwrap_or_else(|panic| {
@@ -200,7 +200,7 @@ pub fn attempt(scenario: &Scenario) -> Lived {
     })
 }
 
-/// How a life fails, if it does.
+/// The failure of a life; none where it succeeds.
 #[must_use]
 pub fn fails(scenario: &Scenario) -> Option<Failure> {
     attempt(scenario).failure

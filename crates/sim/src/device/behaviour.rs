@@ -1,27 +1,27 @@
-//! What a device promises nothing about, and how it goes about that.
+//! Behaviour of a device where the interface promises nothing.
 
-/// What a device answers to a read of what was discarded: nothing is promised.
+/// Answer to reads of discarded data, which is unspecified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AfterDiscard {
     /// Zeros.
     #[default]
     Zeros,
-    /// What was there.
+    /// The old data.
     Old,
-    /// Something else.
+    /// Other data.
     Other,
 }
 
-/// How a device behaves.
+/// Behaviour of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behaviour {
     /// What a discarded range reads as.
     pub after_discard: AfterDiscard,
-    /// Chance in 256 that a sector which was only in the cache survives a power cut.
+    /// Chance in 256 that a sector in the cache survives a power cut.
     pub keep: u64,
-    /// A failed flush gives up what it covered, instead of leaving it to the next one; so does a failed durable write, where
-    /// the system flushes behind it.
+    /// Whether a failed flush drops the data that it covers instead of leaving it to the next flush; so does a failed durable write, where
+    /// the system flushes after it.
     pub gives_up: bool,
-    /// The server crashes where otherwise the power fails: caches keep what they hold.
+    /// Whether the server crashes instead of the power failing: caches keep their contents.
     pub stays_on: bool,
 }

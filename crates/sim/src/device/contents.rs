@@ -1,4 +1,4 @@
-//! What a device holds: its medium and cache, sectors that cannot be read, and what requests do to them.
+//! Contents of a device: medium and cache, unreadable sectors, and the effects of requests.
 
 use super::behaviour::{AfterDiscard, Behaviour};
 use super::flight::Flight;
@@ -11,23 +11,23 @@ use forebay_proof::survival::Pattern;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Writes that a device remembers having carried out last.
+/// Number of recent writes that a device remembers.
 const LAST_WRITTEN: usize = 6;
 
-/// What is on a device, and in its cache.
+/// Contents of a device and its cache.
 pub(super) struct Contents {
     medium: Medium,
     geometry: Geometry,
     behaviour: Behaviour,
-    /// Sectors that cannot be read until a restart.
+    /// Sectors that are unreadable until a restart.
     bad_sectors: BTreeSet<u64>,
-    /// Sectors that cannot be read, also not after a restart.
+    /// Sectors that stay unreadable after a restart.
     dead_sectors: BTreeSet<u64>,
-    /// Misreads that were reported.
+    /// Number of misreads that were reported as good reads.
     misread: u64,
-    /// Writes that will happen once more: when, where, and what.
+    /// Writes that will be repeated: time, place and data.
     echoes: Vec<(u64, usize, Vec<u8>)>,
-    /// Offset and length of the last writes, in bytes: where rot hurts most.
+    /// Offset and length of the last writes in bytes, where rot does most harm.
     last_written: VecDeque<(usize, usize)>,
 }
 
@@ -50,18 +50,18 @@ impl Contents {
         }
     }
 
-    /// The device is switched on.
+    /// Switches the device on.
     pub fn start(&mut self, behaviour: Behaviour) {
         self.behaviour = behaviour;
         self.bad_sectors.clear();
     }
 
-    /// Of another device that behaves the same.
+    /// Contents of another device with the same behaviour.
     pub fn blank(&self) -> Self {
         Self { behaviour: self.behaviour, misread: self.misread, ..Self::new(self.geometry.clone()) }
     }
 
-    /// The sector at an offset, where there is one.
+    /// The sector at an offset; none where it is absent.
     pub fn sector_at(&self, offset_bytes: u64) -> Option<&[u8]> {
         let is_within = offset_bytes + SECTOR_BYTES as u64 <= self.geometry.size_bytes;
         is_within.then(|| self.medium.read(offset_bytes as usize, SECTOR_BYTES))
@@ -107,23 +107,23 @@ impl Contents {
         if sectors_of(block).any(bad) { None } else { wounds::tags_at(&self.medium, block) }
     }
 
-    /// A block cannot be read any more.
+    /// Makes a block unreadable.
     pub fn kill(&mut self, block: u64) {
         self.dead_sectors.extend(sectors_of(block));
     }
 
-    /// A flush begins: its number.
+    /// Starts a flush; returns its number.
     pub fn flush_begins(&mut self) -> u64 {
         self.medium.flush_begins()
     }
 
-    /// Everything in the cache is written back; nothing may be in flight.
+    /// Writes the whole cache back; nothing may be in flight.
     pub fn write_back(&mut self) {
         let number = self.medium.flush_begins();
         self.medium.flush_ends(number, true);
     }
 
-    /// Writes happen once more whose time has come.
+    /// Repeats the writes whose time has come.
     pub fn echo(&mut self, now_ns: u64) {
         while !self.echoes.is_empty() && self.echoes[0].0 <= now_ns {
             let (_, at, bytes) = self.echoes.remove(0);
@@ -131,7 +131,7 @@ impl Contents {
         }
     }
 
-    /// The power is off: what was in progress is torn, what was in the cache is lost in part.
+    /// Power off: tears the requests in progress and loses part of the cache.
     pub fn power_cut(&mut self, in_flight: impl Iterator<Item = Request>, random: &mut Random) {
         in_flight.for_each(|request| self.tear(&request, random));
         self.echoes.clear();
@@ -146,7 +146,7 @@ impl Contents {
         let mut at = request.offset_bytes as usize;
         match &request.op {
             Op::Write { bufs, .. } => {
-                // A write puts a dead sector elsewhere, also one that did not come to its end.
+                // Even an incomplete write remaps an unreadable sector.
                 let sectors = at / SECTOR_BYTES..(at + request.op.len_bytes() as usize) / SECTOR_BYTES;
                 self.dead_sectors.retain(|&sector| !sectors.contains(&(sector as usize)));
                 let is_carried_out = random.chance(keep, 256);
@@ -166,7 +166,7 @@ impl Contents {
         }
     }
 
-    /// Does what a request asks for; why not, where it fails.
+    /// Carries out a request; the error says why it failed.
     pub fn transfer(&mut self, flight: &mut Flight, now_ns: u64, random: &mut Random) -> Option<IoErrorKind> {
         let offset_bytes = flight.request.offset_bytes;
         let len = flight.request.op.len_bytes();
@@ -213,7 +213,7 @@ impl Contents {
         }
     }
 
-    /// Sectors can be read again once they are written.
+    /// A write makes unreadable sectors readable again.
     fn overwrite(&mut self, sectors: &Range<u64>) {
         self.bad_sectors.retain(|sector| !sectors.contains(sector));
         self.dead_sectors.retain(|sector| !sectors.contains(sector));
@@ -277,7 +277,7 @@ impl Contents {
                     self.medium.write(elsewhere, bytes, random);
                 }
                 Some(FaultKind::WriteError) => {
-                    // Any part of it, in the cache.
+                    // Any part of the write, into the cache.
                     for (i, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
                         if random.chance(1, 2) {
                             self.medium.write(at + i * SECTOR_BYTES, sector, random);

@@ -13,10 +13,10 @@ pub(super) struct Flight {
     /// Number of the flush, where it is one.
     pub flush: u64,
     pub fate: Option<FaultKind>,
-    /// Submitted when there was no power any more.
+    /// Submitted after the power had failed.
     pub is_late: bool,
     pub region: Region,
-    /// What was to be done was done when it was submitted: only its end is yet to be reported.
+    /// Carried out at submission: only its completion is outstanding.
     pub is_done: bool,
 }
 
@@ -24,7 +24,7 @@ fn failed(request: &Request, kind: IoErrorKind) -> IoError {
     IoError { kind, operation: request.op.name(), offset_bytes: request.offset_bytes, os_error: 5 }
 }
 
-/// The completion of a request that was carried out, or failed.
+/// The completion of a request, carried out or failed.
 pub(super) fn completion(request: Request, failure: Option<IoErrorKind>) -> Completion {
     let result = failure.map_or(Ok(()), |kind| Err(failed(&request, kind)));
     let Request { tag, op, .. } = request;

@@ -1,11 +1,11 @@
-//! What is planned to go wrong with requests: faults that strike them, and how long they are held back.
+//! Planned faults of requests, and planned holds.
 
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Hold, Region, What};
 use forebay_block::{Op, Request};
 use std::collections::BTreeMap;
 
-/// Faults and holds that are still to come; each counts down as requests go by.
+/// Future faults and holds; each counts down as requests pass.
 #[derive(Default)]
 pub(super) struct Plan {
     pub faults: Vec<Fault>,
@@ -30,7 +30,7 @@ fn concerns(kind: FaultKind, op: &Op) -> bool {
 }
 
 impl Plan {
-    /// Nothing is to go wrong any more; what has struck is still counted.
+    /// Drops all plans; the counts of past faults stay.
     pub fn clear(&mut self) {
         self.faults.clear();
         self.holds.clear();
@@ -40,14 +40,14 @@ impl Plan {
         &self.struck
     }
 
-    /// Faults have struck at rest.
+    /// Counts faults that struck at rest.
     pub fn strikes(&mut self, kind: FaultKind, count: u64) {
         if count > 0 {
             *self.struck.entry(kind).or_default() += count;
         }
     }
 
-    /// The fault that strikes a request, if one does.
+    /// The fault that strikes a request; none where none does.
     pub fn fate(&mut self, request: &Request, region: Region) -> Option<FaultKind> {
         let mut fate = None;
         for fault in &mut self.faults {
@@ -68,7 +68,7 @@ impl Plan {
         fate
     }
 
-    /// How long a request is held, and whether it is carried out before that.
+    /// How long a request is held, and whether it is carried out before.
     pub fn held(&mut self, request: &Request, region: Region) -> (u64, bool) {
         let what = What::of(&request.op);
         let mut held = (0, false);

@@ -1,4 +1,4 @@
-//! The requests in flight on a device: each ends when its time has come, as long as there is power.
+//! Requests in flight on a device: each ends when its time has come, while there is power.
 
 use super::behaviour::Behaviour;
 use super::contents::Contents;
@@ -11,12 +11,12 @@ use crate::power::Power;
 use forebay_block::{Completion, Geometry, IoError, IoErrorKind, Op, Random, Request, VirtualClock};
 use forebay_model::ssd::Done;
 
-/// What a slow request takes, in nanoseconds.
+/// Duration of a slow request in nanoseconds.
 const SLOW_NS: u64 = 1_000_000_000;
-/// What hanging requests take in turn, in nanoseconds: some longer than a member of a mirror or an array may be silent.
+/// Durations of successive hanging requests in nanoseconds; some exceed the limit of silence for members of a mirror or an array.
 const HANG_NS: [u64; 2] = [30_000_000_000, 90_000_000_000];
 
-/// A device that runs: its requests in flight, over what it holds.
+/// A running device: its requests in flight and its contents.
 pub(super) struct Queue {
     pub contents: Contents,
     pub plan: Plan,
@@ -24,18 +24,18 @@ pub(super) struct Queue {
     timing: Timing,
     clock: VirtualClock,
     power: Power,
-    /// Draws times, and what requests do where nothing is promised.
+    /// Draws times, and outcomes where nothing is promised.
     random: Random,
     flights: Vec<Flight>,
     /// Number of the next submission.
     order: u64,
-    /// What was in progress when the power failed.
+    /// Requests in progress when the power failed.
     at_cut: Vec<&'static str>,
-    /// Writes that were in flight when the power failed.
+    /// Number of writes in flight when the power failed.
     torn: Vec<Request>,
     /// The device has vanished.
     is_gone: bool,
-    /// What the model has ended; empty between polls.
+    /// Requests that the model has ended; empty between polls.
     ended: Vec<Done>,
 }
 
@@ -70,7 +70,7 @@ impl Queue {
         self.is_gone = false;
     }
 
-    /// Another device is in its place, blank and well; whoever waits for the one before hears nothing more.
+    /// Replaces the device by a blank one; requests to the old one are never answered.
     pub fn exchange(&mut self) {
         self.contents = self.contents.blank();
         self.plan.clear();
@@ -83,18 +83,18 @@ impl Queue {
         self.flights.len()
     }
 
-    /// What is in progress, or was when the power failed.
+    /// Requests in progress, now or when the power failed.
     pub fn in_flight(&self) -> Vec<&'static str> {
         self.at_cut.iter().copied().chain(self.names()).collect()
     }
 
-    /// What was submitted while there was power.
+    /// Requests submitted while there was power.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let flights = self.flights.iter().filter(|flight| !flight.is_late);
         flights.map(|flight| self.places.name(What::of(&flight.request.op), flight.region))
     }
 
-    /// The power is off.
+    /// Power off.
     pub fn power_cut(&mut self) {
         let in_flight = std::mem::take(&mut self.flights).into_iter().filter(|flight| !flight.is_late);
         let torn = std::mem::take(&mut self.torn).into_iter();
@@ -107,13 +107,13 @@ impl Queue {
         due.min(self.timing.next_event_ns())
     }
 
-    /// Lets the time pass until the next request ends, but no longer than so many nanoseconds.
+    /// Advances the time to the end of the next request, by at most this many nanoseconds.
     pub fn wait(&self, timeout_ns: u64) {
         let until = self.clock.now_ns().saturating_add(timeout_ns);
         self.clock.advance_to(self.next_ns().min(until));
     }
 
-    /// What a request is for.
+    /// Purpose of a request.
     fn region(&self, request: &Request) -> Region {
         let at = request.offset_bytes;
         let content = match &request.op {
@@ -163,7 +163,7 @@ impl Queue {
         }
         while let Some(at) = self.ripe(now) {
             if !self.power.carry_out() {
-                // What is in progress stays so: the cut will tear it.
+                // Requests in progress stay so: the power cut will tear them.
                 return;
             }
             let mut flight = self.flights.swap_remove(at);
@@ -173,13 +173,13 @@ impl Queue {
         }
     }
 
-    /// The request that ends next, where its time has come.
+    /// The next request to end, where its time has come.
     fn ripe(&self, now_ns: u64) -> Option<usize> {
         let next = self.flights.iter().enumerate().min_by_key(|(_, flight)| (flight.due_ns, flight.order));
         next.filter(|(_, flight)| flight.due_ns <= now_ns).map(|(at, _)| at)
     }
 
-    /// The device is gone: every request fails, and writes that were in progress are torn by the power cut.
+    /// The device has vanished: every request fails, and the power cut will tear the writes in progress.
     fn fail_all(&mut self, done: &mut Vec<Completion>) {
         let names: Vec<_> = self.names().collect();
         self.at_cut.extend(names);

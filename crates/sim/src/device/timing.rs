@@ -1,19 +1,19 @@
-//! How long requests take.
+//! Durations of requests.
 
 use forebay_block::{Op, Random, Request};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
 
-/// How long requests take.
+/// Source of request durations.
 pub enum Timing {
-    /// Between the two, in nanoseconds.
+    /// Random between two bounds, in nanoseconds.
     Between(u64, u64),
-    /// As a modelled SSD does.
+    /// From a modelled SSD.
     Model(Box<dyn Ssd>),
 }
 
 impl Timing {
-    /// When a request that is submitted now ends, `extra_ns` later than others; `u64::MAX` where the model tells it later,
-    /// by the number of the submission.
+    /// End time of a request submitted now, delayed by `extra_ns`; `u64::MAX` where the model gives it later, by the number of the
+    /// submission.
     pub(super) fn submit(
         &mut self,
         now_ns: u64,
@@ -40,14 +40,14 @@ impl Timing {
         }
     }
 
-    /// Adds to `ended` what the model has ended until now.
+    /// Appends to `ended` the requests that the model has ended until now.
     pub(super) fn advance(&mut self, now_ns: u64, ended: &mut Vec<Done>) {
         if let Self::Model(ssd) = self {
             ssd.advance(now_ns, ended);
         }
     }
 
-    /// When the model has something to do next; `u64::MAX` where it has nothing.
+    /// Time of the model's next event; `u64::MAX` where it has none.
     pub(super) fn next_event_ns(&self) -> u64 {
         match self {
             Self::Model(ssd) => ssd.next_event_ns(),

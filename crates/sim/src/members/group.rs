@@ -1,6 +1,6 @@
-//! The members of one device of a pool: of a mirrored fast tier, or of a capacity tier with parity. Some of them may do anything wrong, as many
-//! as the others hold everything of. Which ones they are changes when they were replaced by blank devices and rebuilt, or when a scrub has
-//! put right what was wrong on them.
+//! The members of one multi-device tier: a mirrored fast tier, or a capacity tier with parity. Up to as many members as redundancy covers
+//! (the culprits) may have any fault. The culprits change when they were replaced by blank devices and rebuilt, or when a scrub has
+//! repaired them.
 
 use crate::coverage::Coverage;
 use crate::device::SimDevice;
@@ -17,78 +17,78 @@ use forebay_volume::mirror::{MemberState, MirrorView};
 use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What pages of the map begin with.
+/// First bytes of map pages.
 const PAGES: [&[u8]; 2] = [b"FBML", b"FBMI"];
 
-/// Where the log of an array has places, what an entry begins with, and where in it the number of its row is (docs/format.md).
+/// Offsets of the entries in an array's log, their first bytes, and the offset of the row number in an entry (docs/format.md).
 const SLOT_BYTES: u64 = 8192;
 const ENTRY: &[u8] = b"FBPE";
 const ENTRY_ROW: std::ops::Range<usize> = 48..56;
 
-/// What the members are one device of.
+/// The tier that the members form.
 pub(super) enum Several {
     Mirror,
     Array {
         parity: Parity,
         shape: ArrayShape,
-        /// What they are like as one.
+        /// Parameters of the combined device.
         geometry: Geometry,
     },
 }
 
-/// A member that does wrong.
+/// A faulty member.
 pub(super) struct Culprit {
-    /// Where it stands among the members.
+    /// Its index among the members.
     pub member: usize,
     pub is_absent: bool,
-    /// It holds nothing that is wrong without the others knowing of it.
+    /// It holds no wrong data that the other members do not know of.
     is_clean: bool,
-    /// What is wrong on it is all that a scrub puts right.
+    /// All wrong data on it can be repaired by a scrub.
     is_mendable: bool,
 }
 
 /// The members.
 pub(super) struct Group {
     pub several: Several,
-    /// Where they stand among the devices.
+    /// Their indices among the devices.
     pub places: Vec<usize>,
     geometry: Geometry,
     pub culprits: Vec<Culprit>,
-    /// The culprit is there without the others, unless it is refused.
+    /// Only the culprit is present, unless it is refused alone.
     pub is_alone: bool,
-    /// Those that are not there while it is tried what the others hold.
+    /// Members that are absent while the contents of the others are checked.
     away: Option<Vec<usize>>,
-    /// It was served alone, or more went wrong than redundancy covers: until all members hold everything again, nothing more goes wrong.
+    /// It was served alone, or faults exceeded the redundancy: no further faults until all members are complete again.
     pub must_recover: bool,
-    /// One member more fails in this round than there is parity for, which is so only while nothing takes the place of the others.
+    /// In this round one member more than the redundancy covers fails; only while nothing replaces the other ones.
     has_one_more: bool,
-    /// Rows were damaged beyond what parity restores: what is left of them is not to be lost, too.
+    /// Rows were damaged beyond what parity restores: their remaining data must not be lost too.
     has_lost_rows: bool,
-    /// All members held everything at the end of a round that ended at rest.
+    /// All members were complete at the end of a round that ended at rest.
     is_whole: bool,
-    /// The same, however the last round ended.
+    /// All members were complete at the end of the last round, however it ended.
     pub hold_everything: bool,
-    /// Blocks lie as the oracle knows them.
+    /// Host blocks are stored uncompressed, byte for byte as the oracle knows them.
     is_plain: bool,
-    /// How many rows of each band of an array are whole, and not written any more.
+    /// Number of rows of each band of an array that are complete and no longer written.
     whole_rows: Vec<u64>,
-    /// What is damaged is all that a scrub puts right, as long as nothing else goes wrong.
+    /// A scrub can repair all damage, as long as no other fault occurs.
     is_scrubbed: bool,
-    /// A member has lied, or what was read of it was wrong or failed: rows may be in doubt since.
+    /// A member has lied, or its reads were wrong or failed: rows may be in doubt since.
     pub has_lied: bool,
     /// How the round ends.
     end: Option<End>,
-    /// Members that were exchanged while the pool was used.
+    /// Number of members replaced while the pool was used.
     exchanged: u64,
-    /// Openings that found rows open.
+    /// Number of openings that found open rows.
     pub found_open: u64,
     next_id: u8,
-    /// The array that was put together last.
+    /// The array that was assembled last.
     pub array: Option<ArrayView>,
 }
 
 impl Group {
-    /// Of a mirrored fast tier, where there is one.
+    /// For a mirrored fast tier, where the pool has one.
     pub fn mirror(shape: &Shape) -> Option<Self> {
         let geometries = shape.geometries();
         let others = (1..usize::from(shape.members)).map(|member| geometries.len() - 1 + member);
@@ -96,10 +96,10 @@ impl Group {
         (places.len() > 1).then(|| Self::new(shape, Several::Mirror, places, (1, geometries[0].clone()), 100))
     }
 
-    /// Of a capacity tier with parity, where there is one.
+    /// For a capacity tier with parity, where the pool has one.
     ///
     /// # Errors
-    /// Why devices of this shape cannot be one.
+    /// Why this shape cannot have one.
     pub fn array(shape: &Shape) -> Result<Option<Self>, String> {
         let Some(parity) = shape.parity else { return Ok(None) };
         let geometries = shape.geometries();
@@ -108,7 +108,7 @@ impl Group {
         let (array, geometry) = planned.map_err(|error| error.to_string())?;
         let several = Several::Array { parity, shape: array, geometry };
         let places = (1..=capacity.len()).collect();
-        // Ids of both groups' members differ.
+        // The members of both groups have different ids.
         let first_id = if shape.members > 1 { 180 } else { 100 };
         Ok(Some(Self::new(shape, several, places, (parity.culprits(), capacity[0].clone()), first_id)))
     }
@@ -149,13 +149,13 @@ impl Group {
         matches!(self.several, Several::Array { .. })
     }
 
-    /// What the members are like as one, and where bands begin there, where they are the capacity device.
+    /// Parameters of the combined device, and the start of its bands, where it is the capacity device.
     pub fn capacity(&self) -> Option<(Geometry, u64)> {
         let Several::Array { shape, geometry, .. } = &self.several else { return None };
         Some((geometry.clone(), shape.head_bytes))
     }
 
-    /// Members of a mirror but for the first.
+    /// Members of a mirror except the first.
     pub fn others(&self, clock: &VirtualClock, power: &Power) -> Vec<SimDevice> {
         let others = if self.is_array() { 0..0 } else { 1..self.places.len() };
         others.map(|member| self.device(member, clock, power)).collect()
@@ -175,13 +175,13 @@ impl Group {
         self.culprits.iter().any(|culprit| culprit.member == member)
     }
 
-    /// The next member after one that is no culprit.
+    /// The next member that is no culprit.
     fn next_after(&self, member: usize) -> usize {
         let count = self.places.len();
         (1..count).map(|turn| (member + turn) % count).find(|&other| !self.is_culprit(other)).unwrap_or(member)
     }
 
-    /// What becomes of the members at the begin of a round, and the round with the faults where they belong.
+    /// Decides on the members at the start of a round; returns the round with its faults on the right members.
     pub fn begin(
         &mut self,
         round: &Round,
@@ -207,7 +207,7 @@ impl Group {
             round.members[slot] = does;
         }
         for (member, &at) in self.places.iter().enumerate() {
-            // Where it is alone it is the others that nothing depends on.
+            // Where it is alone, nothing depends on the other ones.
             devices[at].cover(self.is_culprit(member) != self.is_alone);
         }
         self.has_one_more = matches!(round.beyond, Some(Beyond::Fails(_)));
@@ -217,7 +217,7 @@ impl Group {
         round
     }
 
-    /// What becomes of a member that does wrong.
+    /// Decides what happens to a faulty member.
     fn begin_one(
         &mut self,
         slot: usize,
@@ -251,7 +251,7 @@ impl Group {
         let has_lied = does.faults.iter().flatten().any(lies);
         self.has_lied |= has_lied || !self.is_scrubbed;
         let is_away = does.is != Member::Present || does.faults.iter().any(|faults| !faults.is_empty());
-        // What it lacks may be made of what is wrong on another, and of that no scrub knows whose it is.
+        // Its missing data may be computed from wrong data of another member, and no scrub can tell which member is wrong.
         for other in self.culprits.iter_mut().filter(|other| other.member != member) {
             other.is_mendable &= !is_away;
         }
@@ -261,7 +261,7 @@ impl Group {
         culprit.is_mendable &= !has_lied;
     }
 
-    /// A blank device takes the place of a member that was left behind.
+    /// A blank device replaces a member that was left behind.
     pub fn exchange(&mut self, slot: usize, devices: &[SimDevice], view: &MirrorView) {
         let Some(member) = self.culprits.get(slot).map(|culprit| culprit.member) else { return };
         if self.has_one_more {
@@ -270,7 +270,7 @@ impl Group {
         let device = &devices[self.places[member]];
         let name = forebay_block::Device::name(device);
         let status = view.status();
-        // One that was not there when the pool was opened has no name.
+        // A member that was absent at the opening has no name.
         let known = status.members.iter().find(|other| other.name == name);
         let known = known.or_else(|| status.members.iter().find(|other| other.name.is_empty()));
         if known.is_none_or(|known| known.state != MemberState::Out) {
@@ -284,8 +284,8 @@ impl Group {
         self.culprits[slot].is_clean = true;
     }
 
-    /// Rows in which something was written beside a block that parity says is otherwise, since the last opening: whether it is damaged is not to be
-    /// known by parity alone.
+    /// Rows where a write went beside a block that contradicts its parity, since the last opening: parity alone cannot show which block is
+    /// damaged.
     pub fn rows_in_doubt(&self) -> u64 {
         self.array.as_ref().map_or(0, ArrayView::rows_in_doubt)
     }
@@ -295,7 +295,7 @@ impl Group {
         self.has_lost_rows
     }
 
-    /// A round has ended.
+    /// Ends a round.
     pub fn ended(
         &mut self,
         view: Option<&MirrorView>,
@@ -333,7 +333,7 @@ impl Group {
         }
     }
 
-    /// What is damaged on the members after a round; true where something was.
+    /// Damages the members after a round; true where something was damaged.
     pub fn damage(
         &mut self,
         round: &Round,
@@ -354,7 +354,7 @@ impl Group {
             return self.damage_what_is_mended(round, devices, &tags, coverage);
         }
         let mut any = false;
-        // Where one member more has failed nothing else goes wrong.
+        // Where one member more than covered has failed, no other fault occurs.
         let is_calm = matches!(round.beyond, Some(Beyond::Fails(_)));
         for (slot, does) in round.members.iter().enumerate().take(self.culprits.len()).filter(|_| !is_calm) {
             let culprit = &mut self.culprits[slot];
@@ -377,8 +377,8 @@ impl Group {
         any
     }
 
-    /// Faults of one member more than others hold everything of: requests may fail then. Nothing more goes wrong after it before all members
-    /// hold everything again.
+    /// Faults of one member more than the redundancy covers: requests may fail then. No further faults until all members are complete
+    /// again.
     fn fail_one_more(&mut self, faults: &[Fault], seed: u64) -> Vec<Fault> {
         if !self.is_array() || self.culprits.iter().any(|culprit| !culprit.is_clean) {
             return Vec::new();
@@ -386,13 +386,13 @@ impl Group {
         let member = self.next_after(seed as usize % self.places.len());
         let device = self.places[member];
         self.must_recover = true;
-        // What cannot be read of one leaves gaps in the rebuild of another, of which nobody knows.
+        // Unreadable data of one member leaves unrecorded gaps in the rebuild of another.
         let is_known = |fault: &&Fault| !matches!(fault.kind, FaultKind::ReadError | FaultKind::DeadSector);
         faults.iter().filter(is_known).map(|fault| Fault { device, ..*fault }).collect()
     }
 
-    /// Rows of which one block more than there is parity for cannot be read any more: what hosts have in them may be lost, and nothing else.
-    /// True where there was one.
+    /// Makes one block more than parity covers unreadable in some rows: host data in these rows may be lost, and nothing else. True where
+    /// there was such a row.
     fn kill_rows(
         &mut self,
         (count, seed): (usize, u64),
@@ -415,7 +415,7 @@ impl Group {
                 continue;
             }
             let block = blocks.swap_remove(random.index(blocks.len()));
-            // A row lies at the same place of all self. Of one that is not full, or holds something else, it is not known what else is in it.
+            // A row lies at the same place of all members. Other contents of a row that is not full, or holds something else, are unknown.
             let tags: Option<Vec<Vec<u32>>> = self.places.iter().map(|&at| devices[at].tags_at(block)).collect();
             let Some(tags) = tags.filter(|tags| tags.iter().filter(|tags| tags.len() == 8).count() >= data) else {
                 continue;
@@ -430,7 +430,7 @@ impl Group {
         has_killed
     }
 
-    /// Whether a member is there when the device is put together.
+    /// Whether a member is present when the device is assembled.
     pub fn is_there(&self, member: usize) -> bool {
         if let Some(away) = &self.away {
             return !away.contains(&member);
@@ -441,7 +441,7 @@ impl Group {
         }
     }
 
-    /// As many members are away as the others hold everything of; or those that were away are back.
+    /// Removes as many members as redundancy allows, or returns the removed ones.
     pub fn lose(&mut self, seed: Option<u64>) {
         let count = match &self.several {
             Several::Mirror => self.places.len() - 1,
@@ -454,26 +454,26 @@ impl Group {
         });
     }
 
-    /// What lies on a member may be wrong.
+    /// Whether a member may hold wrong data.
     pub fn is_hurt(&self) -> bool {
         self.culprits.iter().any(|culprit| !culprit.is_clean)
     }
 
-    /// Whether what may be wrong on a member in silence can be found: of several that do wrong at once only where there is parity for that.
+    /// Whether silent errors on a member can be found: with several culprits only where parity suffices.
     fn may_rot(&self, slot: usize) -> bool {
         match &self.several {
             Several::Mirror => true,
             Several::Array { parity, .. } => {
-                // With one block of parity a row that the log still names is made whole of what is read, and what an opening writes again beside compressed
-                // blocks gets parity of these as they lie (docs/parity.md, "Limits").
+                // With one block of parity a row named in the log is completed from what is read, and compressed blocks beside what an
+                // opening rewrites get parity as they lie (docs/parity.md, "Limits").
                 let is_verified = parity.redundancy.parity == 1 && !self.is_plain && self.end == Some(End::Stop);
-                // At rest no write is torn beside what rots.
+                // At rest no write is torn beside rot.
                 is_verified || slot < parity.liars && matches!(self.end, Some(End::Rest | End::Stop))
             }
         }
     }
 
-    /// What becomes of the bands of an array.
+    /// Updates the state of an array's bands.
     pub fn know(&mut self, bands: &[BandRoot]) {
         let Several::Array { shape, .. } = &self.several else { return };
         let whole_rows = |band: &BandRoot| match band.state {
@@ -484,7 +484,7 @@ impl Group {
         self.whole_rows = bands.iter().map(whole_rows).collect();
     }
 
-    /// Rows that the log of an array names.
+    /// Rows named in the array's log.
     pub fn logged_rows(&self, devices: &[SimDevice]) -> BTreeSet<u64> {
         let Several::Array { shape, .. } = &self.several else { return BTreeSet::new() };
         let log = shape.head_bytes..shape.head_bytes + u64::from(shape.log_slots) * SLOT_BYTES;
@@ -492,9 +492,9 @@ impl Group {
         entries.filter_map(|entry| Some(u64::from_le_bytes(entry.get(ENTRY_ROW)?.try_into().ok()?))).collect()
     }
 
-    /// Sectors of a member's data in rows of an array that are whole.
+    /// Sectors of a member's data in complete rows of an array.
     fn in_whole_rows(&self, member: usize, shape: &ArrayShape, devices: &[SimDevice]) -> Vec<u64> {
-        // With one block of parity a start makes these whole of what it reads (docs/parity.md, "Limits").
+        // With one block of parity, a start completes these rows from what it reads (docs/parity.md, "Limits").
         let logged = if shape.parity == 1 { self.logged_rows(devices) } else { BTreeSet::new() };
         let is_whole = |offset_bytes| {
             let Some(row) = shape.row_of_data(member, offset_bytes) else { return false };
@@ -504,9 +504,9 @@ impl Group {
         devices[self.places[member]].sectors_of(&|offset_bytes, _, tag| tag != Some(0) && is_whole(offset_bytes))
     }
 
-    /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and leaves of the map. Of an array those in rows that are full of hosts'
-    /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits"). Where these are compressed
-    /// nobody knows which sectors are theirs: whatever lies in rows that are not written any more.
+    /// Sectors of a member that a scrub examines: host blocks and leaves of the map. In an array only those in rows full of host blocks,
+    /// because in other rows a write may go beside rot before anybody reads it (docs/parity.md, "Limits"). The sectors of compressed blocks
+    /// are unknown: then everything in rows that are no longer written.
     fn looked_at(&self, member: usize, devices: &[SimDevice], tags: &BTreeSet<u32>) -> Vec<u64> {
         if let Several::Array { shape, .. } = &self.several
             && !self.is_plain
@@ -531,7 +531,7 @@ impl Group {
         sectors.into_iter().filter(|sector| has_data(sector) && is_full(sector / 8)).collect()
     }
 
-    /// Damages sectors of a member that does wrong, of those that a scrub puts right. Returns how many.
+    /// Damages sectors of a faulty member that a scrub can repair. Returns how many.
     fn damage_one(
         &mut self,
         slot: usize,
@@ -562,7 +562,7 @@ impl Group {
         damaged
     }
 
-    /// What rots, or cannot be read any more, on members that do wrong after a round; true where something did.
+    /// Damages faulty members after a round by rot or unreadable sectors; true where something was damaged.
     fn damage_what_is_mended(
         &mut self,
         round: &Round,
@@ -581,7 +581,7 @@ impl Group {
         damaged > 0
     }
 
-    /// Sectors of a member rot while the pool is used. Returns how many.
+    /// Rots sectors of a member while the pool is used. Returns how many.
     pub fn rot(
         &mut self,
         slot: usize,
@@ -597,8 +597,8 @@ impl Group {
         self.damage_one(slot, [count, 0], seed, devices, tags)
     }
 
-    /// A scrub has looked at everything since something was damaged last, while all members held everything. True where that has put something
-    /// right, and nothing is wrong on any member now.
+    /// A scrub has examined everything since the last damage, with all members complete. True where it repaired something and no member
+    /// holds wrong data now.
     pub fn was_scrubbed(&mut self) -> bool {
         let mut was_hurt = false;
         for culprit in self.culprits.iter_mut().filter(|culprit| !culprit.is_clean && culprit.is_mendable) {

@@ -1,4 +1,4 @@
-//! Making one device of members: a new one, or the one that is there.
+//! Assembles one device from members: a new one, or the existing one.
 
 use super::Members;
 use super::group::{Group, Several};
@@ -11,7 +11,7 @@ use forebay_volume::layout::page::PAGE_BYTES;
 use forebay_volume::mirror::{self, Candidate, Consent, MirrorView, new_mirror};
 use forebay_volume::parity::{self, Joined, new_array};
 
-/// What a rebuild copies, in bytes a second: so slowly that power fails within one.
+/// Rate of rebuilds in bytes a second: slow enough that the power fails during one.
 const REBUILD_BYTES_PER_S: u64 = 8 << 20;
 const POOL: Id = [7; 16];
 
@@ -33,7 +33,7 @@ fn candidates(group: &Group, devices: &[SimDevice], is_there: impl Fn(usize) -> 
     there.map(|(_, &at)| candidate(&devices[at])).collect()
 }
 
-/// All devices of a pool: a fast one, which may be a mirror, and capacity devices.
+/// All devices of a pool: a fast device, which may be a mirror, and capacity devices.
 fn all_of(fast: (Box<dyn Device>, Option<MirrorView>), capacity: Devices) -> Devices {
     let array = capacity.array().cloned();
     let (fast, mirror) = fast;
@@ -73,10 +73,10 @@ pub fn create(members: &Members, devices: &[SimDevice]) -> Devices {
     all_of(fast, capacity)
 }
 
-/// Devices of the pool that is there.
+/// Devices of the existing pool.
 ///
 /// # Errors
-/// Why those of its members that are there cannot be used.
+/// Why the present members cannot be used.
 pub fn join(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
     let mut capacity = match &mut members.array {
         Some(group) => join_array(group, devices, is_writable)?,
@@ -99,17 +99,17 @@ fn join_mirror(
     let mut new_id = || group.new_id();
     let joined = match mirror::join(candidates, capacity, is_writable.then_some(&mut new_id), Consent::default()) {
         Ok(joined) => joined,
-        // It was left behind: no more than that is refused.
+        // It was left behind, and is refused only for that.
         Err(mirror::JoinError::Stale { .. } | mirror::JoinError::Unread { .. }) if group.is_alone => {
             group.is_alone = false;
             return join_mirror(group, devices, capacity, is_writable);
         }
-        // It is blank, as the power failed before it was rebuilt.
+        // It is blank, because the power failed before it was rebuilt.
         Err(mirror::JoinError::NoLabel { .. }) if group.is_alone && is_blank(group, devices) => {
             group.is_alone = false;
             return join_mirror(group, devices, capacity, is_writable);
         }
-        // A label of a capacity device was torn: whoever is there may be one that was left behind.
+        // A label of a capacity device was torn: the present member may be one that was left behind.
         Err(mirror::JoinError::Unread { .. }) if group.culprits[0].is_absent => {
             group.culprits[0].is_absent = false;
             return join_mirror(group, devices, capacity, is_writable);
@@ -121,7 +121,7 @@ fn join_mirror(
     Ok((Box::new(joined.mirror), Some(joined.view)))
 }
 
-/// Whether nothing of a pool is on the members that are there.
+/// Whether the present members hold no data of a pool.
 fn is_blank(group: &Group, devices: &[SimDevice]) -> bool {
     let there = group.places.iter().enumerate().filter(|(member, _)| group.is_there(*member));
     there.map(|(_, &at)| &devices[at]).all(|device| {
@@ -131,7 +131,7 @@ fn is_blank(group: &Group, devices: &[SimDevice]) -> bool {
     })
 }
 
-/// Members of a mirror that are away are there again; false where none is.
+/// Returns the absent members of a mirror; false where none is absent.
 pub fn come_back(members: &mut Members) -> bool {
     let mut were_away = false;
     for group in members.groups_mut() {
@@ -153,7 +153,7 @@ fn join_array(group: &mut Group, devices: &[SimDevice], is_writable: bool) -> Re
     Ok(Devices::new(vec![Box::new(array)]).with_array(view))
 }
 
-/// With one member more missing than there is parity for an array is refused.
+/// An array with one member more missing than parity covers is refused.
 pub fn is_refused(members: &mut Members, devices: &[SimDevice], coverage: &mut Coverage) -> Result<(), String> {
     let Some(group) = &mut members.array else { return Ok(()) };
     let Several::Array { parity, .. } = &group.several else { return Ok(()) };

@@ -1,6 +1,5 @@
-//! Bugs that lives have found, each with lives that met it. A life follows from its seed and from the generator of lives:
-//! where that changes, [`the_generator_is_the_one_these_seeds_are_for`] fails, and the seeds must be looked for anew, with
-//! the fix taken out.
+//! Bugs that lives have found, each with lives that met it. A life follows from its seed and the generator of lives: when the generator
+//! changes, [`the_generator_is_the_one_these_seeds_are_for`] fails, and new seeds must be found with the fix removed.
 
 use forebay_sim::{Kind, Scenario, live};
 
@@ -15,9 +14,9 @@ fn keep_their_promises(seeds: &[u64]) {
 #[test]
 fn the_generator_is_the_one_these_seeds_are_for() {
     let some = |kind: Kind| (0..10).map(move |number| Scenario::random(kind.seed(number)));
-    // Kinds that came later change nothing for these.
+    // Kinds added later do not change these lives.
     let text = format!("{:?}", Kind::ALL.into_iter().take(8).flat_map(some).collect::<Vec<_>>());
-    // Nor does what only later kinds have.
+    // Nor does state that only later kinds have.
     let absent = [
         ", holds: [], connections: 0, wounds: []",
         "region: None, ",
@@ -37,113 +36,112 @@ fn the_generator_is_the_one_these_seeds_are_for() {
 
 const GENERATOR: u64 = 0xac60_1992_01c9_2857;
 
-/// While a checkpoint's flush took its time, waiting writes read each other's map pages out of memory in turns, for ever.
+/// During a slow checkpoint flush, waiting writes evicted each other's map pages from memory in turn, for ever.
 #[test]
 fn regression_waiting_writes_do_not_page_each_other_out() {
     keep_their_promises(&[240, 445, 558, 608, 646, 900, 988]);
 }
 
-/// Data that lives on the fast tier took the slots that the map needed to grow: the pool was "full" with most bands free.
+/// Permanent data on the fast tier took the slots that the map needed to grow: the pool was "full" with most bands free.
 #[test]
 fn regression_pinned_data_leaves_slots_for_the_map() {
     keep_their_promises(&[73, 472, 1362, 1689]);
 }
 
-/// Records of failed writes, and of moves over many map pages, made the journal name more pages than fit into memory: the
-/// pool could not be opened with the memory it had run with.
+/// Records of failed writes, and of moves over many map pages, made the journal name more pages than fit into memory: the pool could not be
+/// opened with the memory it had run with.
 #[test]
 fn regression_recovery_fits_into_the_memory_the_pool_ran_with() {
     keep_their_promises(&[1547, 2875, 3717, 5204, 6129, 6258, 7951]);
 }
 
-/// The same after checkpoints that came to nothing: what they had written was taken for clean.
+/// The same after failed checkpoints: the pages that they had written counted as clean.
 #[test]
 fn regression_failed_checkpoints_do_not_forget_what_recovery_needs() {
     keep_their_promises(&[23_987, 29_819]);
 }
 
-/// A damaged block on the fast tier was to be destaged again and again without a pause.
+/// Destage retried a damaged block on the fast tier without a pause.
 #[test]
 fn regression_a_damaged_block_does_not_keep_migration_busy() {
     keep_their_promises(&[4266]);
 }
 
-/// A write that did not fit took the rest of a band and gave it back, which is lost until that is collected: it ate all
-/// that collection freed for it.
+/// A write that did not fit took the rest of a band and returned it; that space is lost until the band is collected, so the write consumed
+/// everything that collection freed for it.
 #[test]
 fn regression_a_waiting_write_does_not_eat_what_is_freed_for_it() {
     keep_their_promises(&[4626, 6761, 7597]);
 }
 
-/// Free bands were counted that could not be opened before summaries of full ones were written: writes took what there was,
-/// gave it back, and so wrote bands full of nothing.
+/// Free bands were counted that could not be opened before summaries of full ones were written: writes took the available space, returned
+/// it, and so filled bands with garbage.
 #[test]
 fn regression_bands_that_cannot_be_opened_yet_are_no_room() {
     keep_their_promises(&[(3 << 40) | 2, (1 << 40) | 61]);
 }
 
-/// A request larger than the bands that are kept free waited for a collection that nothing started.
+/// A request larger than the reserve of free bands waited for a collection that nothing started.
 #[test]
 fn regression_a_large_request_gets_its_space_collected() {
     keep_their_promises(&[28_338]);
 }
 
-/// Data that went past any cache ended after the flush that covered its record, and no later flush was needed: that the
-/// record was durable was never noted, and its damage could not be distinguished from a write that was never flushed.
+/// Data written past the cache ended after the flush that covered its record, and no later flush was needed: the record was never noted as
+/// durable, and its damage could not be distinguished from an unflushed write.
 #[test]
 fn regression_what_a_flush_need_not_touch_is_noted_as_durable() {
     keep_their_promises(&[Kind::Lying.seed(1143)]);
 }
 
-/// A write of several classes took space for the first, found none for the second, gave back what it had taken, and so
-/// wrote bands full of nothing as long as it waited.
+/// A write of several classes took space for the first class, found none for the second, returned the space, and so filled bands with
+/// garbage while it waited.
 #[test]
 fn regression_a_write_of_several_classes_takes_all_its_space_or_none() {
     keep_their_promises(&[Kind::Cramped.seed(3472)]);
 }
 
-/// A disk was added to a pool whose fast tier was full of data that stays there: writes to it found no place for its map.
+/// A disk was added to a pool whose fast tier was full of permanent data: writes to it found no slot for its map.
 #[test]
 fn regression_a_disk_is_not_added_where_its_map_has_no_room() {
     keep_their_promises(&[Kind::Lying.seed(7253)]);
 }
 
-/// Writes that waited for space read each other's map pages out of memory in turns, and migration's, which was to make
-/// that space.
+/// Writes that waited for space evicted each other's map pages from memory in turn, and those of the destage that was to free the space.
 #[test]
 fn regression_writes_that_wait_for_space_leave_frames_to_migration() {
     keep_their_promises(&[30_070_218]);
 }
 
-/// A clock that was set forward, as a process that was stopped sees it, made a write look as if it had waited for space
-/// in vain, where it needed only a flush.
+/// After the clock jumped ahead, as a stopped process sees it, a write that needed only a flush seemed to have waited for space for too
+/// long.
 #[test]
 fn regression_a_step_of_the_clock_is_not_a_wait() {
     keep_their_promises(&[Kind::Patchwork.seed(50_009_809)]);
 }
 
-/// A capacity device vanished: bands were free and could not be opened, as their summaries could not be written, and a
-/// write waited for a collection that was not due.
+/// A capacity device vanished: free bands could not be opened, because their summaries could not be written, and a write waited for a
+/// collection that was not due.
 #[test]
 fn regression_nobody_waits_for_a_collection_that_is_not_due() {
     keep_their_promises(&[60_043_560]);
 }
 
-/// The simulator's own: a write had failed in part when the power was cut, and nobody had been informed yet; the one over it
-/// was done. The oracle held that to be a change of order.
+/// A fault of the simulator: a write had failed partly when the power was cut, before its failure was reported; the write over it was done.
+/// The oracle took that for a reordering.
 #[test]
 fn regression_what_is_in_flight_may_have_failed_unheard() {
     keep_their_promises(&[5_497_618_205_721]);
 }
 
-/// A move waited for a slow request, its records kept the journal's start where it was, and the journal was more than half
-/// full: checkpoints that could not change that were written one after the other, as fast as the device took them.
+/// A move waited for a slow request and its records held the journal's start, while the journal was more than half full: useless
+/// checkpoints were written one after the other, as fast as the device took them.
 #[test]
 fn regression_a_checkpoint_that_cannot_help_is_not_written_again_and_again() {
     keep_their_promises(&[70_061_652]);
 }
 
-/// A FUA write whose data could not be written: its batch counted as durable, and the cancellation lay in a cache.
+/// A FUA write whose data could not be written: its batch counted as durable, while the cancelling record was only in a cache.
 #[test]
 fn regression_a_cancelled_fua_write_does_not_come_back_without_its_data() {
     keep_their_promises(&[6_597_070_677_355, 6_597_070_678_795]);
@@ -155,21 +153,22 @@ fn regression_a_dead_sector_concerns_its_block_only() {
     keep_their_promises(&[12_094_627_905_652, 12_094_627_906_337]);
 }
 
-/// The oracle's own: where a power cut had lost the newest write of a sector, what lay there before was damaged, and that
-/// write's block cannot be distinguished from one that cannot be read.
+/// A fault of the oracle: where a power cut lost the newest write of a sector, the older data there was damaged, and that write's block
+/// cannot be distinguished from an unreadable one.
 #[test]
 fn regression_old_content_under_a_lost_write_is_not_damaged() {
     keep_their_promises(&[12_094_627_920_004]);
 }
 
-/// A block rotted in a row that was found open, and beside it was written: which block it was would have been known by the row's parity, of which all
+/// A block rotted in a row found open, and a write went beside it: the row's parity would have shown the rotten block, but the parity was
+/// recomputed from it.
 /// that was made anew with it.
 #[test]
 fn regression_a_settled_rows_parity_shows_what_rotted() {
     keep_their_promises(&[Kind::Parity.seed(208)]);
 }
 
-/// One member of an array had no superblock that was good, and no other was asked for its own.
+/// One array member had no good superblock, and the other members' copies were not tried.
 #[test]
 fn regression_the_superblock_of_an_array_is_read_of_all_members() {
     keep_their_promises(&[Kind::Parity.seed(785)]);
@@ -195,26 +194,26 @@ fn regression_what_lies_in_a_torn_row_is_what_parity_is_of() {
     keep_their_promises(&[Kind::Parity.seed(1681)]);
 }
 
-/// A device that was offered twice to an array took the places of two members.
+/// A device offered twice to an array filled the places of two members.
 #[test]
 fn regression_a_device_is_one_member_of_an_array() {
     keep_their_promises(&[Kind::Parity.seed(510_107)]);
 }
 
-/// A leaf that replay read had blocks to destage, and its index page, which is written later, said that it had none: nobody came for them.
+/// A leaf read during replay had blocks to destage, but its index page, written later, recorded none: they were never destaged.
 #[test]
 fn regression_a_leaf_that_replay_reads_is_queued_with_what_it_has() {
     keep_their_promises(&[5_497_561_147_081]);
 }
 
-/// A durable write was there after a power cut although a batch before its own was not. Its own could not be read, and was taken for one that was
+/// A durable write survived a power cut although an earlier batch did not. Its own batch was unreadable, and was taken for one that was
 /// never written.
 #[test]
 fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
     keep_their_promises(&[5_497_561_154_441, 5_497_561_170_473]);
 }
 
-/// A member of the capacity tier did not answer for 30 s, and the checkpoint waited for it: writes that waited for the slots which it would free heard
+/// A capacity-tier member did not answer for 30 s, and the checkpoint waited for it: writes that waited for slots to be freed were answered
 /// that the pool is full.
 #[test]
 fn regression_a_pool_is_not_full_while_a_device_does_not_answer() {
