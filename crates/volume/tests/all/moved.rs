@@ -1,4 +1,4 @@
-//! Flushed data survives being moved, whatever becomes of the place it was moved from.
+//! Flushed data survives a move, whatever happens to its old place.
 
 use crate::world::{Oracle, Shape, World, history};
 use forebay_block::ClassId;

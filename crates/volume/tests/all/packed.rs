@@ -1,4 +1,4 @@
-//! Compressed blocks: what is destaged shrinks, comes back as it was, and is looked after as all else is.
+//! Compressed blocks: destaged data shrinks, reads back unchanged, and has all the protection of other data.
 #![allow(clippy::unwrap_used)]
 
 use crate::world::anatomy::{Anatomy, Part};
@@ -22,7 +22,7 @@ fn shape(compress: Compress) -> Shape {
 
 const COLD: ClassId = ClassId(0);
 
-/// Writes all of some leaves, block by block in runs, until most is in bands.
+/// Writes all blocks of some leaves in runs, until most are in bands.
 fn filled(compress: Compress, blocks: u64) -> World {
     let shape = shape(compress);
     let mut world = World::open(&shape, shape.format(), 7, Oracle::default()).unwrap();
@@ -34,14 +34,14 @@ fn filled(compress: Compress, blocks: u64) -> World {
     world
 }
 
-/// Blocks in bands, and what they take there, as if stored as they are.
+/// Blocks in bands, and their space there, in uncompressed blocks.
 fn stored(world: &World) -> (u64, f64) {
     let classes = world.pool.engine.status().classes;
     let (blocks, bytes) = classes.iter().fold((0, 0), |sum, c| (sum.0 + c.capacity_blocks, sum.1 + c.stored_bytes));
     (blocks, bytes as f64 / 4096.0)
 }
 
-/// Offline verification finds this many things.
+/// Offline verification has this many findings.
 fn findings(shape: &Shape, images: &[Image]) -> Vec<String> {
     let shared: Vec<Shared> = images.iter().map(|image| Shared::new("d", image.clone(), 1)).collect();
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
         assert!(world.pool.close());
         let images = durable(&world);
         assert_eq!(findings(&world.shape, &images), Vec::<String>::new());
-        // A program that knows nothing of the setting reads them as well.
+        // A version that does not know the setting reads them too.
         let off = Shape { compress: Compress::Off, ..world.shape.clone() };
         let mut world = World::open(&off, images, 8, world.oracle).unwrap();
         let (blocks, takes) = stored(&world);
@@ -75,7 +75,7 @@ fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
     }
 }
 
-/// Bytes that came to bands as hosts wrote them, and as they were stored there.
+/// Bytes that came to bands: as written by hosts, and as stored.
 fn came_to_bands(world: &World) -> (u64, u64) {
     let classes = world.pool.engine.status().classes;
     let came = classes.iter().map(|class| class.bypassed_bytes + class.destaged_bytes + class.collected_bytes).sum();
@@ -102,7 +102,7 @@ fn regression_wear_counts_compressed_blocks_as_they_are_stored() {
     }
 }
 
-/// What replay counts was written before the start: at that rate the fast tier seemed to be worn within days.
+/// What replay counted as written before the start was taken as a rate: the fast tier seemed to wear out within days.
 #[test]
 fn regression_wear_since_the_start_is_none_of_what_was_replayed() {
     let mut world = filled(Compress::Off, 1200);
@@ -132,14 +132,14 @@ fn parts_of_compressed_blocks_are_written_over() {
     assert_eq!(world.errors, 0);
 }
 
-/// The same blocks over and over: bands of compressed blocks are collected, and stay compressed.
+/// The same blocks repeatedly: bands of compressed blocks are collected and stay compressed.
 #[test]
 fn compressed_blocks_are_collected_as_they_are_stored() {
     let mut world = filled(Compress::Zstd(1), 2000);
     let mut random = Random::new(4);
     for step in 0..6000 {
         if step == 5500 {
-            // What is stored stays as it is when the setting changes.
+            // Stored data does not change with the setting.
             let change = ClassChange { compress: Some(Compress::Off), ..ClassChange::default() };
             world.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
         }

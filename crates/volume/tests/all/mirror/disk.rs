@@ -26,19 +26,19 @@ pub enum Fate {
     HangsReads,
     /// Reads fail, and their buffers are gone.
     BreaksReads,
-    /// What lies at this byte cannot be read until it is written.
+    /// The data at this byte is unreadable until it is rewritten.
     CannotRead(usize),
-    /// The next flush fails, and nothing else.
+    /// Only the next flush fails.
     FailsOneFlush,
-    /// What is written to this copy of the label fails.
+    /// Writes to this label copy fail.
     FailsLabel(usize),
 }
 
 pub struct Inner {
     pub bytes: Vec<u8>,
-    /// Blocks that cannot be read until they are written, by their first bytes.
+    /// Blocks that are unreadable until they are rewritten, by their first bytes.
     pub unreadable: BTreeSet<usize>,
-    /// Blocks of which the next read has something else, once.
+    /// Blocks whose next read returns other data, once.
     pub misread: BTreeSet<usize>,
     fate: Fate,
     /// How often its answers were waited for.
@@ -49,7 +49,7 @@ pub struct Inner {
     done: Vec<Completion>,
 }
 
-/// A device in memory that can be made to fail.
+/// A device in memory that can fail.
 #[derive(Clone)]
 pub struct Disk {
     inner: Arc<Mutex<Inner>>,
@@ -80,7 +80,7 @@ impl Disk {
         Self { inner: Arc::new(Mutex::new(inner)), geometry, name: name.to_owned() }
     }
 
-    /// The same with a volatile cache, past which it can write.
+    /// The same with a volatile cache and support for write-through.
     pub fn cached(mut self) -> Self {
         self.geometry.volatile_cache = true;
         self
@@ -94,7 +94,7 @@ impl Disk {
         }
     }
 
-    /// From now on, but for what hangs: that goes on hanging.
+    /// Sets the mode from now on; requests that hang keep hanging.
     pub fn set_for_others(&self, fate: Fate) {
         self.inner.lock().unwrap().fate = fate;
     }
@@ -114,18 +114,18 @@ impl Disk {
         read_label(&mut Devices::new(vec![self.boxed()]), 0).unwrap()
     }
 
-    /// Puts a label where it belongs by its serial.
+    /// Puts a label in the place for its serial.
     pub fn put(&self, label: &MemberLabel) {
         let at = OFFSETS_BYTES[(label.serial % 2) as usize] as usize;
         self.inner.lock().unwrap().bytes[at..at + 4096].copy_from_slice(&label.encode());
     }
 
-    /// All that is on it.
+    /// All contents.
     pub fn bytes(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }
 
-    /// Damages the copy of the label that is the newest, or the other one.
+    /// Damages the newest label copy, or the other one.
     pub fn damage_label(&self, is_newest: bool) {
         let newest = self.label();
         let mut inner = self.inner.lock().unwrap();
@@ -146,7 +146,7 @@ impl Inner {
         !self.waiting.is_empty()
     }
 
-    /// What lies from an offset on.
+    /// The contents from an offset on.
     fn fill(&self, offset_bytes: u64, bufs: &mut Vectored<Buf>) {
         let mut at = offset_bytes as usize;
         for buf in bufs.as_mut_slice() {
@@ -189,7 +189,7 @@ impl Inner {
             let error = IoError { kind, operation: op.name(), offset_bytes, os_error: 5 };
             let bufs = match op {
                 DeviceOp::Read { mut bufs, .. } if self.fate != Fate::BreaksReads => {
-                    // Memory that is used again may hold the same from a read that was good.
+                    // Reused memory may still hold the same data from a good read.
                     self.fill(offset_bytes, &mut bufs);
                     Some(bufs)
                 }

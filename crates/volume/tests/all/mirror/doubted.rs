@@ -1,4 +1,4 @@
-//! Members that fail nothing, and are left behind for what they carry.
+//! Members without failed requests that are left behind for their contents.
 
 use super::disk::Fate;
 use super::{Served, joined, three};
@@ -6,13 +6,13 @@ use forebay_block::Buf;
 use forebay_volume::Op;
 use forebay_volume::mirror::{JoinError, MemberState};
 
-/// A member that was wiped under the server answered as before, and counted as one that holds everything until the next start.
+/// A member wiped under the server answered as before and counted as complete until the next start.
 #[test]
 fn regression_a_member_is_left_behind_for_what_it_carries() {
     let [a, b, c] = three(10);
     let mut served = Served::open(&[&a, &b], &c);
     served.write(1, 7);
-    // With a write in flight there that is never answered: nobody waits for it.
+    // With a write in flight that is never answered: nothing waits for it.
     b.set(Fate::Hangs);
     let mut buf = Buf::zeroed(4096);
     buf.fill(8);
@@ -24,11 +24,11 @@ fn regression_a_member_is_left_behind_for_what_it_carries() {
     assert_eq!(served.turn(20), (1, true));
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     assert_eq!(served.view.status().members[1].why.as_deref(), Some("its superblock at 0 was written over"));
-    // Said again, as by who looks each second, it changes nothing; nor does an id that is nobody's.
+    // Repeated reports, as of a periodic check, change nothing; nor does an unknown id.
     let generation = served.view.status().generation;
     served.view.leave_behind(second, String::new());
     served.view.leave_behind([77; 16], String::new());
-    // The last that holds everything is kept.
+    // The last complete member is kept.
     let first = id(&served, 0);
     served.view.leave_behind(first, "its label was written over".to_owned());
     served.write(3, 9);

@@ -1,4 +1,4 @@
-//! Members that are dropped for good.
+//! Members that are removed for good.
 
 use super::disk::Disk;
 use super::{Served, joined, joined_accepting, options, three};
@@ -27,7 +27,7 @@ fn a_member_that_is_dropped_is_missed_by_nobody_and_rebuilt_where_it_comes_back(
         assert_eq!(served.states(), [MemberState::InSync]);
         served.write(2, 8);
         served.close();
-        // It went on without the other one, and does not miss it.
+        // The pool continued without the removed member and does not report it as missing.
         assert!(matches!(joined(&[other], &c), Err(JoinError::Stale { .. })));
         let mut served = Served::open(&[one], &c);
         assert_eq!(served.states(), [MemberState::InSync]);
@@ -43,12 +43,12 @@ fn a_member_that_is_dropped_is_missed_by_nobody_and_rebuilt_where_it_comes_back(
     }
 }
 
-/// Power fails before the label that says so is everywhere: the next opening is of the same two members, or of one.
+/// The power fails before the label with the removal is everywhere: the next opening has the same two members, or one.
 #[test]
 fn a_member_whose_drop_was_not_confirmed_is_a_member_or_none() {
     let [a, b, c] = three(10);
     Served::open(&[&a, &b], &c).close();
-    // The label lies on the member, and on no capacity device.
+    // The label is on the member, but on no capacity device.
     let before = c.bytes().bytes.clone();
     open_dropping(&[&a], &c).0.close();
     let labels = OFFSETS_BYTES.map(|at| at as usize..at as usize + LABEL_BYTES);
@@ -61,7 +61,7 @@ fn a_member_whose_drop_was_not_confirmed_is_a_member_or_none() {
     served.close();
 }
 
-/// Which of two that are not there is meant nobody knows.
+/// With two members absent, it is unknown which one is meant.
 #[test]
 fn nothing_is_dropped_where_a_configured_member_is_not_there() {
     let [a, b, c] = three(10);

@@ -1,4 +1,4 @@
-//! Devices that carry the label of a member, and have been used for something else since.
+//! Devices with the label of a member that have since been used for something else.
 
 use super::disk::Disk;
 use super::{Served, joined, joined_accepting, three};
@@ -7,7 +7,7 @@ use forebay_volume::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYT
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{Consent, JoinError, MemberState, Unproven, former};
 
-/// A database on the raw device, which happened to leave the labels.
+/// A database on the raw device that happened to leave the labels intact.
 fn use_for_something_else(disk: &Disk) -> Vec<u8> {
     let mut inner = disk.bytes();
     let labels = OFFSETS_BYTES.map(|at| at as usize..at as usize + LABEL_BYTES);
@@ -19,7 +19,7 @@ fn use_for_something_else(disk: &Disk) -> Vec<u8> {
     inner.bytes.clone()
 }
 
-/// A device that had been a member was rebuilt over whatever it had been used for since, where that left its label.
+/// A former member was rebuilt over whatever it had been used for since, where its label was left.
 #[test]
 fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
     for is_former in [true, false] {
@@ -40,7 +40,7 @@ fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
     }
 }
 
-/// One rotten superblock is no other use.
+/// One rotten superblock does not count as other use.
 #[test]
 fn a_former_member_with_a_rotten_superblock_is_rebuilt() {
     for copy in copy_offsets_bytes(super::FAST_BYTES as u64) {
@@ -60,7 +60,7 @@ fn spoil_two_superblocks(disk: &Disk) {
     copy_offsets_bytes(super::FAST_BYTES as u64)[..2].iter().for_each(|&at| disk.bytes().bytes[at as usize + 40] ^= 1);
 }
 
-/// Where nothing else is left of the pool, what carries its label is believed.
+/// Where nothing else is left of the pool, a device with its label is accepted.
 #[test]
 fn the_last_member_is_opened_with_one_superblock() {
     let [a, b, c] = three(10);
@@ -72,8 +72,8 @@ fn the_last_member_is_opened_with_one_superblock() {
     assert_eq!(view.status().members[0].state, MemberState::InSync);
 }
 
-/// A member that may have been used for something else was believed while a whole one was only away, and that one was written over from it when
-/// it came back.
+/// A member that may have been used for something else was accepted while a complete one was only absent; when that one returned, it was
+/// overwritten from the other.
 #[test]
 fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     let [a, b, c] = three(10);
@@ -81,15 +81,15 @@ fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     spoil_two_superblocks(&a);
     let Err(JoinError::Unproven(Unproven { device, missing })) = joined(&[&a], &c) else { panic!("it is believed") };
     assert_eq!((device, missing.is_empty()), (a.name.clone(), false));
-    // Both are there: the whole one counts, and the other is made anew from it.
+    // With both present, the complete one counts, and the other is rebuilt from it.
     let (_, view) = joined(&[&a, &b], &c).unwrap();
     assert_eq!(view.status().members[1].state, MemberState::InSync);
     let (_, view) = joined_accepting(&[&a], &c, Consent { unproven: true, ..Consent::default() }).unwrap();
     assert_eq!(view.status().members[0].state, MemberState::InSync);
 }
 
-/// A device that had been a member was refused as one that holds a pool after a start between its offer and its first label: its labels were cleared for
-/// that. They stay, and nothing that is left of them is newer than what follows.
+/// After a start between its offer and its first new label, a former member was refused as a device with a pool, because its labels had
+/// been cleared. The labels now stay, and none of them is newer than what follows.
 #[test]
 fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails() {
     for is_ahead in [false, true] {

@@ -6,7 +6,7 @@ use forebay_block::Buf;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::{Op, Outcome};
 
-/// A mirror of which the second member is being rebuilt, slowly, hangs with a copy in flight, and then fails a write.
+/// A mirror whose second member is being rebuilt slowly, hangs with a copy in flight, and then fails a write.
 fn hung() -> (Served, [Disk; 3]) {
     let [a, b, c] = three(10);
     let mut served = Served::open(&[&a], &c);
@@ -28,7 +28,7 @@ fn hung() -> (Served, [Disk; 3]) {
     (served, [a, b, c])
 }
 
-/// A copy that was never answered held up all rebuilds, and writes to its range, though its member had been left behind.
+/// A copy that was never answered blocked all rebuilds and the writes to its range, though its member had been left behind.
 #[test]
 fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
     let (mut served, [a, _, c]) = hung();
@@ -47,7 +47,7 @@ fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
     }
 }
 
-/// A device that was offered again under the name of one that hangs kept all others waiting.
+/// A device offered again under the name of a hanging one blocked all others.
 #[test]
 fn regression_an_offer_that_has_to_wait_keeps_no_other_waiting() {
     let (mut served, [_, b, _]) = hung();
@@ -57,7 +57,7 @@ fn regression_an_offer_that_has_to_wait_keeps_no_other_waiting() {
     served.view.offer("d".into(), [99; 16], Disk::new("d", FAST_BYTES).boxed(), None).unwrap();
     served.until_rebuilt();
     assert_eq!(served.view.status().members[1].name, "d");
-    // What comes late falls upon nobody.
+    // Late completions are ignored.
     b.set(Fate::Good);
     served.write(2, 2);
     assert_eq!(served.states(), [MemberState::InSync; 2]);
@@ -70,7 +70,7 @@ fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
     const BLOCKS: u64 = 400;
     let [a, b, c] = three(10);
     let mut served = Served::open(&[&a, &b], &c);
-    // What follows in the disk does not on the device: reads of several blocks have several parts.
+    // Blocks that are adjacent on the disk are not on the device: reads of several blocks have several parts.
     for block in (0..BLOCKS).chain((0..BLOCKS).step_by(2)) {
         served.write(block, block as u8);
     }
@@ -110,7 +110,7 @@ fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
     }
     assert_eq!((lengths as u64, writes), (asked, 1));
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
-    // What comes late is not taken for anything else.
+    // Late completions must not be taken for those of other requests.
     b.set(Fate::Good);
     for block in 0..BLOCKS {
         assert!(served.read(block, 1).iter().all(|&byte| byte == block as u8), "block {block}");
@@ -118,7 +118,7 @@ fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
     served.close();
 }
 
-/// A member that has broken down gives no buffers back: its reads failed, although others had what was asked for.
+/// A broken member returns no buffers: its reads failed, although other members had the data.
 #[test]
 fn regression_reads_of_a_member_that_gives_no_buffers_back_are_of_another() {
     let [a, b, c] = three(10);
@@ -136,8 +136,8 @@ fn regression_reads_of_a_member_that_gives_no_buffers_back_are_of_another() {
     served.close();
 }
 
-/// A device of which writes were in flight, and in whose place there was another, was taken for another place at once: what was in flight would have come
-/// over what was copied to it.
+/// A device with writes in flight was accepted for another place at once, after another device had replaced it: the writes in flight would
+/// have overwritten the data copied to it.
 #[test]
 fn regression_a_device_that_has_not_answered_takes_no_other_place() {
     let [a, b, c] = three(10);
@@ -170,7 +170,7 @@ fn regression_a_device_that_has_not_answered_takes_no_other_place() {
     served.close();
 }
 
-/// Of two devices that were offered for one place one was dropped, and both were said to become members.
+/// Of two devices offered for one place one was dropped, but both were reported as becoming members.
 #[test]
 fn regression_a_device_that_has_no_place_is_not_said_to_become_a_member() {
     let (mut served, _) = hung();
@@ -178,7 +178,7 @@ fn regression_a_device_that_has_no_place_is_not_said_to_become_a_member() {
         let disk = Disk::new(name, FAST_BYTES);
         served.view.offer(name.into(), [id; 16], disk.boxed(), None)
     };
-    // It waits for the device of this name.
+    // The place waits for the device with this name.
     offer(&served, "b", 97).unwrap();
     served.turn(20);
     assert_eq!(served.states()[1], MemberState::Out);
@@ -191,7 +191,7 @@ fn regression_a_device_that_has_no_place_is_not_said_to_become_a_member() {
     served.close();
 }
 
-/// A member that was left behind and never answers was waited for: each wait of an opening ran to its timeout.
+/// A member that was left behind and never answers was waited for: every wait of an opening ran into its timeout.
 #[test]
 fn regression_a_member_that_is_left_behind_is_not_waited_for() {
     let (mut served, [_, b, _]) = hung();
@@ -200,7 +200,7 @@ fn regression_a_member_that_is_left_behind_is_not_waited_for() {
     assert_eq!(b.bytes().waits, before);
 }
 
-/// The clock stepped back by an hour: members waited for it to catch up with what they had last seen of it, and arrays answered nothing meanwhile.
+/// The clock stepped back by an hour: members waited until it reached their last time again, and arrays answered nothing meanwhile.
 #[test]
 fn regression_members_do_not_wait_for_a_clock_that_stepped_back() {
     const HOUR_NS: u64 = 3_600_000_000_000;

@@ -1,4 +1,4 @@
-//! Labels that cannot be written, or of which a flush fails.
+//! Labels whose writes or flushes fail.
 
 use super::disk::Fate;
 use super::{Served, joined, three};
@@ -8,7 +8,7 @@ use forebay_volume::Op;
 use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::mirror::{JoinError, MemberState};
 
-/// One flush of a label that failed on the last member, or one place for labels that took none, and nothing was written any more until a restart.
+/// After one failed flush of a label on the last member, or one unwritable label place, nothing was written until a restart.
 #[test]
 fn regression_a_label_that_fails_on_the_last_member_is_tried_again() {
     for fate in [Fate::FailsOneFlush, Fate::FailsLabel(0), Fate::FailsLabel(1)] {
@@ -31,8 +31,8 @@ fn regression_a_label_that_fails_on_the_last_member_is_tried_again() {
     }
 }
 
-/// A write past the caches was given the report that the flush of a label had failed, and took it for its own failure: what that flush should have made
-/// durable was answered as durable by the next.
+/// A write-through write got the report of a label's failed flush and took it for its own failure: the next flush then acknowledged the
+/// lost data as durable.
 #[test]
 fn regression_a_lost_flush_is_not_reported_to_a_write_past_the_caches() {
     let disks = three(1).map(Disk::cached);
@@ -55,7 +55,7 @@ fn regression_a_lost_flush_is_not_reported_to_a_write_past_the_caches() {
     assert_eq!(served.pool.engine.status().counters.flush_errors, 1, "the pool has heard of it");
 }
 
-/// Where labels of one member and of another were of different serials, one was written over the only whole label of its device.
+/// Where the labels of two members had different serials, one overwrote the only good label of its device.
 #[test]
 fn regression_a_label_is_not_written_over_the_only_whole_one() {
     for more in 0..2 {
@@ -97,7 +97,7 @@ fn regression_one_bad_place_for_labels_on_a_capacity_device_is_no_end() {
     }
 }
 
-/// Where the flush of a label had to be tried again on the last member, that of a member that was being rebuilt counted twice: its next label went over its
+/// Where a label's flush was retried on the last member, the flush of a member being rebuilt counted twice: its next label overwrote its
 /// newest one.
 #[test]
 fn regression_a_flush_that_ends_twice_moves_no_label() {

@@ -1,4 +1,4 @@
-//! Openings without a member that held everything, and may have what the others have lost.
+//! Openings without a complete member, which may have data that the others have lost.
 
 use super::disk::Disk;
 use super::{Served, classes, joined, options, three};
@@ -15,7 +15,7 @@ fn rot_leaves(disk: &Disk) {
     }
 }
 
-/// Two members and a capacity device after a power cut, with a leaf that the journal names, and that is rotten on the first.
+/// Two members and a capacity device after a power cut; a leaf named in the journal is rotten on the first member.
 fn rotten() -> [Disk; 3] {
     let [a, b, c] = three(10);
     let mut served = Served::open(&[&a, &b], &c);
@@ -28,7 +28,7 @@ fn rotten() -> [Disk; 3] {
     [a, b, c]
 }
 
-/// A leaf that was rotten on the only member that was there became damaged for good, while another had it whole.
+/// A leaf that was rotten on the only present member was marked as damaged for good, while another member had it intact.
 #[test]
 fn regression_a_leaf_is_not_given_up_while_a_member_is_away_that_may_have_it() {
     let [a, b, c] = rotten();
@@ -50,7 +50,7 @@ fn regression_a_leaf_is_not_given_up_while_a_member_is_away_that_may_have_it() {
     served.close();
 }
 
-/// Whoever knows that the other one is lost says so.
+/// The user can declare the other member lost.
 #[test]
 fn a_loss_can_be_accepted() {
     let [a, _, c] = rotten();
@@ -69,7 +69,7 @@ fn a_loss_can_be_accepted() {
     served.close();
 }
 
-/// What was left behind before has nothing that counts.
+/// A member left behind before has no data that counts.
 #[test]
 fn a_member_that_was_left_behind_is_not_waited_for() {
     let [a, b, c] = three(10);
@@ -86,8 +86,8 @@ fn a_member_that_was_left_behind_is_not_waited_for() {
     drop(b);
 }
 
-/// What was written last could not be read of the member that was there: labels said that the pool had gone on without the other one before the opening was
-/// refused, and what only that one had was lost.
+/// The newest data was unreadable on the present member: before the opening was refused, labels recorded that the pool had continued
+/// without the other member, and the data that only the other had was lost.
 #[test]
 fn regression_what_was_written_last_is_not_given_up_while_a_member_is_away_that_has_it() {
     let [a, b, c] = three(10);

@@ -1,4 +1,4 @@
-//! Rebuilds whose source cannot be read.
+//! Rebuilds with an unreadable source.
 
 use super::disk::{Disk, Fate};
 use super::{MemberState, Served, three};
@@ -9,7 +9,7 @@ fn byte(block: u64) -> u8 {
     block as u8 | 1
 }
 
-/// Blocks are on the first member, and the second begins to be rebuilt.
+/// The first member has data, and the rebuild of the second begins.
 fn begun([a, b, c]: [&Disk; 3]) -> Served {
     let mut served = Served::open(&[a], c);
     (0..BLOCKS).for_each(|block| served.write(block, byte(block)));
@@ -29,7 +29,7 @@ fn reads_all(mut served: Served) {
     served.close();
 }
 
-/// Each block that could not be read was left out, and at the end the other member held everything: the one that had been away was left behind, and the pool lost.
+/// Each unreadable block was left out, and at the end the new member counted as complete: the source was left behind, and the pool lost.
 #[test]
 fn regression_a_rebuild_waits_for_its_source() {
     for turns in [20, 150, 1000] {
@@ -67,7 +67,7 @@ fn regression_a_source_that_is_away_is_not_rebuilt_from_what_was_not_copied() {
     }
 }
 
-/// What cannot be read though its member is there keeps no rebuild from its end, and what can be read later is copied then.
+/// Unreadable blocks of a present member do not keep the rebuild from ending; blocks that become readable later are copied then.
 #[test]
 fn a_rebuild_goes_round_bad_blocks_and_tries_them_again() {
     let [a, b, c] = three(10);

@@ -1,4 +1,4 @@
-//! Members that answer nothing for a minute.
+//! Members that do not answer for a minute.
 
 use super::disk::Fate;
 use super::{Served, joined, three};
@@ -6,7 +6,7 @@ use forebay_block::Buf;
 use forebay_volume::Op;
 use forebay_volume::mirror::{JoinError, MemberState};
 
-/// Ticks in which so many seconds pass.
+/// Ticks for this many seconds.
 const SECOND: u32 = 100;
 
 fn begin_write(served: &mut Served, block: u64, byte: u8) {
@@ -16,7 +16,7 @@ fn begin_write(served: &mut Served, block: u64, byte: u8) {
     served.submit(0, 0, Op::Flush);
 }
 
-/// A member that hung was waited for as long as it hung: a pool that had another stood still.
+/// A hanging member was waited for as long as it hung: a pool with another member stood still.
 #[test]
 fn regression_a_member_that_never_answers_is_left_behind() {
     let [a, b, c] = three(10);
@@ -31,7 +31,7 @@ fn regression_a_member_that_never_answers_is_left_behind() {
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     assert_eq!(served.view.status().members[1].why.as_deref(), Some("it has not answered a request for 60 s"));
     served.write(2, 9);
-    // What comes late falls upon nobody.
+    // Late completions are ignored.
     b.set(Fate::Good);
     served.write(3, 9);
     served.close();
@@ -64,7 +64,7 @@ fn reads_that_a_silent_member_was_asked_for_are_of_another() {
     assert_eq!(left_behind, 1);
 }
 
-/// Where no other member answers it is the fault of what they have in common, and is waited for.
+/// Where no other member answers either, a common cause is assumed and waited for.
 #[test]
 fn members_that_are_silent_together_are_waited_for() {
     let [a, b, c] = three(10);

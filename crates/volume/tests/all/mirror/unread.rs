@@ -1,4 +1,4 @@
-//! What a scrub cannot read of one member.
+//! Data of one member that a scrub cannot read.
 
 use super::disk::{Disk, Fate};
 use super::{Served, classes, joined, options, three};
@@ -6,8 +6,8 @@ use forebay_block::Buf;
 use forebay_volume::Op;
 use forebay_volume::recovery::{OpenError, open};
 
-/// A block that could not be read of the second member, and not either when the read was repeated because a block beside it had been written meanwhile, was
-/// taken for one that is right there: it was not mended, and was lost with the first member.
+/// A block was unreadable on the second member, also when the read was repeated because a block beside it had been written meanwhile. It
+/// was taken for good there: it was not repaired, and was lost with the first member.
 #[test]
 fn regression_a_scrub_mends_what_it_cannot_read_twice() {
     // One of the two is read last.
@@ -35,8 +35,8 @@ fn regression_a_scrub_mends_what_it_cannot_read_twice() {
     }
 }
 
-/// A leaf of the map that one member could not read was taken for good by a scrub, as the memory of the read that failed still held what another had given: it was
-/// not mended, and was lost with the other member.
+/// A scrub took an unreadable leaf of one member for good, because the failed read's memory still held another member's data: it was not
+/// repaired, and was lost with the other member.
 #[test]
 fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
     for bad in 0..2 {
@@ -64,21 +64,22 @@ fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
     }
 }
 
-/// Where the pages of leaves lie.
+/// Places of the leaves' pages.
 fn leaves_of(disk: &Disk) -> Vec<usize> {
     let inner = disk.bytes();
     let pages = (0..).step_by(4096).zip(inner.bytes.chunks_exact(4096));
     pages.filter(|(_, page)| page.starts_with(b"FBML")).map(|(at, _)| at).collect()
 }
 
-/// Of one of two members the pages of leaves have rotted, and the other one cannot read them for now.
+/// The leaf pages of one of two members have rotted, and the other member cannot read them at the moment.
 fn rot_beside([rotten, unread]: [&Disk; 2]) {
     leaves_of(rotten).into_iter().for_each(|at| rotten.bytes().bytes[at + 1000..at + 1008].fill(0xa5));
     let pages = leaves_of(unread);
     unread.bytes().unreadable.extend(pages);
 }
 
-/// The rotten page of one member was answered for one that the other could not read for now, and was taken for all that there is: 400 blocks were damaged for good.
+/// The rotten page of one member was used while the other could not read its copy, as if no other copy existed: 400 blocks were damaged for
+/// good.
 #[test]
 fn regression_a_leaf_that_one_member_cannot_read_for_now_is_not_given_up_for_a_rotten_one() {
     for order in [[0, 1], [1, 0]] {

@@ -1,4 +1,4 @@
-//! Faults that a seventh reader found: what is known of mends, comparisons and rebuilds.
+//! Faults of repairs, comparisons and rebuilds that a seventh review found.
 
 use super::doubted::compare;
 use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, label, members, pass, place, states, write};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 const BLOCKS: u64 = 42 * 8;
 
-/// A member that failed the write of what it could not read is left behind: that was counted as a block that was mended.
+/// A member that failed the write of the repaired block was left behind, but the block counted as repaired.
 #[test]
 fn regression_a_mend_that_could_not_be_written_is_none() {
     let members = members(3);
@@ -28,7 +28,7 @@ fn regression_a_mend_that_could_not_be_written_is_none() {
     assert_eq!(view.members().status().mended_blocks, 0);
 }
 
-/// A block that could not be read once, as a row was compared, was found to be readable, and nobody looked whether the row's parity is of it.
+/// A block that was unreadable once during a row comparison was readable at the retry, and the row's parity was then not checked.
 #[test]
 fn regression_a_read_that_fails_once_hides_no_parity_of_something_else() {
     for (data, parity) in [(2, 1), (3, 2)] {
@@ -82,11 +82,12 @@ pub(super) fn offer_blank(view: &ArrayView) -> Member {
     blank
 }
 
-/// A member whose path came and went was asked once whether it is there: it was, and what it then could not read a second time was given up.
+/// A member with an intermittent path was probed only once: it was present, and a block that it then failed to read a second time was given
+/// up.
 #[test]
 fn regression_a_path_that_comes_and_goes_leaves_nothing_out() {
     let (members, mut array, view, shape, (first, bad)) = with_bad_row(2, 1);
-    // What is asked of its label is whether it is there.
+    // The probe reads the label.
     members[bad[0]].medium().heals_after = Some(2);
     let blank = offer_blank(&view);
     pass(&mut array, &view, 60);
@@ -123,7 +124,7 @@ fn lost_of(array: &mut Array, view: &ArrayView, shape: &Shape, first: u64) -> us
     lost.len()
 }
 
-/// A rebuild that waits for a member said nothing of that, however long it took.
+/// A rebuild that waited for a member did not report it.
 #[test]
 fn regression_what_a_rebuild_waits_for_is_shown() {
     let (members, mut array, view, shape, (first, bad)) = with_bad_row(2, 1);
@@ -144,7 +145,7 @@ fn regression_what_a_rebuild_waits_for_is_shown() {
     drop(blank);
 }
 
-/// Where enough others are there a start without the member ends the rebuild, and tells what is lost.
+/// Where enough other members are present, a start without the member ends the rebuild and reports the loss.
 #[test]
 fn a_rebuild_ends_at_a_start_without_the_member_that_it_waits_for() {
     let (members, mut array, view, shape, (first, bad)) = with_bad_row(3, 2);
@@ -165,7 +166,8 @@ fn a_rebuild_ends_at_a_start_without_the_member_that_it_waits_for() {
     assert!(lost_of(&mut array, &view, &shape, first) > 0);
 }
 
-/// The last source of a rebuild that could not read one block was lost for ever when all else had been made: nothing was left of the pool.
+/// The last source of a rebuild failed to read one block and was lost for good after everything else had been copied: nothing was left of
+/// the pool.
 #[test]
 fn regression_a_member_that_lacks_some_blocks_alone_takes_the_place_of_one_that_is_lost_for_ever() {
     let (members, mut array, view, shape, (first, bad)) = with_bad_row(2, 1);
@@ -193,7 +195,7 @@ fn regression_a_member_that_lacks_some_blocks_alone_takes_the_place_of_one_that_
     wanted[bad] = MemberState::Out;
     assert_eq!((states(&view), view.members().status().unreadable_blocks), (wanted, 1));
     assert!((1..=2).contains(&lost_of(&mut array, &view, &shape, first)));
-    // It holds everything from now on, and whoever is new is rebuilt of it.
+    // It is complete from now on, and new members are rebuilt from it.
     write(&mut array, &shape, 0, BLOCKS, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
     drop(array);
@@ -216,7 +218,7 @@ fn a_member_whose_rebuild_has_not_come_to_its_end_takes_the_place_of_none() {
     assert!(matches!(refused, Some(JoinError::TooFew { lacking: None, .. })), "{refused:?}");
 }
 
-/// A member that could not read some blocks was named as one that answers nothing, beside one that does not: whoever took it away lost what it had.
+/// A member with some unreadable blocks was reported like one that does not answer: removing it lost its data.
 #[test]
 fn regression_a_rebuild_waits_for_none_that_answers() {
     let (members, mut array, view, shape, (_, bad)) = with_bad_row(2, 1);
@@ -224,7 +226,7 @@ fn regression_a_rebuild_waits_for_none_that_answers() {
     let rows = (shape.head_bytes + (1 << 20)) / BLOCK..MEMBER_BYTES as u64 / BLOCK;
     rows.for_each(|block| _ = members[bad].medium().dead_blocks.insert(block));
     let blank = offer_blank(&view);
-    // Other tests move the common clock on.
+    // Other tests advance the common clock.
     let begin_ns = NOW_NS.load(Ordering::Relaxed);
     for turn in 0..20_000 {
         let is_begun = label(&members[gone]).rebuilding.is_some();

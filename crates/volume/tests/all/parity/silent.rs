@@ -1,4 +1,4 @@
-//! Members of an array that answer nothing for a minute.
+//! Members of an array that do not answer for a minute.
 
 use super::faults::{BLOCK, array_of, assert_survives_any_one, members, pass_until, place, states, write};
 use super::member::{Member, read, run};
@@ -11,7 +11,7 @@ fn read_of(block: u64, head_bytes: u64) -> Request {
     Request { tag: block, offset_bytes: head_bytes + block * BLOCK, stream: 0, op }
 }
 
-/// A member that hung was waited for as long as it hung: an array that has parity for it stood still.
+/// A hanging member was waited for as long as it hung: an array with parity to spare stood still.
 #[test]
 fn regression_a_member_of_an_array_that_never_answers_is_left_behind() {
     let members = members(4);
@@ -37,7 +37,7 @@ fn regression_a_member_of_an_array_that_never_answers_is_left_behind() {
     }
     assert_eq!(states(&view)[hung], MemberState::Out);
     assert_eq!(view.members().status().members[hung].why.as_deref(), Some("it has not answered a request for 60 s"));
-    // What comes late falls upon nobody.
+    // Late completions are ignored.
     members[hung].medium().hangs = false;
     pass_until(&mut array, &view, 1, &mut Vec::new());
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());

@@ -1,4 +1,4 @@
-//! Faults that a sixth reader found, each as it was.
+//! Faults that a sixth review found.
 
 use super::faults::{
     BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, pass_until, place, states,
@@ -15,10 +15,10 @@ use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{MemberState, Unproven};
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, former, join};
 
-/// Polls of a start, in which no time passes: pauses are so many of them.
+/// Polls of a start during which no time passes; pauses are counted in polls.
 const POLLS: u32 = 20_000_000;
 
-/// Two of three, of which one takes no writes any more and the other alone is not enough.
+/// Two of three members: one takes no more writes, and the other alone is not enough.
 fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
     members[0].medium().is_dead = true;
     members[2].medium().unwritable.extend(0..MEMBER_BYTES as u64 / BLOCK);
@@ -52,7 +52,7 @@ pub(super) fn with_stuck(out: usize) -> WithStuck {
     WithStuck { members, array, view, shape, left }
 }
 
-/// Members of which one was left behind, all else being durable.
+/// Members of which one was left behind; everything else is durable.
 fn stopped_with_one_out() -> (Vec<Member>, Shape) {
     let members = members(3);
     let (mut array, view, shape) = array_of(&members, 2);
@@ -65,14 +65,14 @@ fn stopped_with_one_out() -> (Vec<Member>, Shape) {
     (members, shape)
 }
 
-/// Where a member that could not be spared took no writes, and nothing was found in the log, a start over volatile caches tried to erase the log for ever: the
-/// first write of the opening waited for that, and nobody heard why.
+/// An indispensable member took no writes, and the log was empty: a start over volatile caches tried to erase the log for ever, and the
+/// first write of the opening waited without a reported reason.
 #[test]
 fn regression_a_start_ends_where_the_log_cannot_be_erased() {
     let (members, _) = stopped_with_one_out();
     let Joined { mut array, view, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
     view.members().begin();
-    // As the superblock is written.
+    // As for a write of the superblock.
     let bufs = Vectored::One(Buf::copy_of(&content(2, 2)).freeze());
     array.submit(Request { tag: 7, offset_bytes: 16 * BLOCK, stream: 0, op: Op::Write { bufs, fua: false } });
     let mut done = Vec::new();
@@ -100,7 +100,7 @@ fn regression_a_few_bad_places_of_the_log_side_by_side_end_no_start() {
     }
 }
 
-/// A device that was offered in the place of a member that failed some requests and never answered others was not taken, and no other one behind it.
+/// A device offered in place of a member that failed some requests and never answered others was not taken, nor was any later one.
 #[test]
 fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     let members = members(4);
@@ -126,7 +126,7 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     pass(&mut array, &view, 30);
     assert_eq!(states(&view), [MemberState::InSync; 4]);
     assert_eq!(view.members().status().members[hung].name, "other");
-    // What comes late falls upon nobody.
+    // Late completions are ignored.
     members[hung].medium().hangs_reads = false;
     pass(&mut array, &view, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
@@ -207,7 +207,7 @@ fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails(
     }
 }
 
-/// A device that had been a member was rebuilt over whatever it had been used for since, where that left its label.
+/// A former member was rebuilt over whatever it had been used for since, where its label was left.
 #[test]
 fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
     for is_former in [true, false] {
@@ -243,7 +243,7 @@ fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
     }
 }
 
-/// One rotten superblock is no other use; and where nothing else is left of the pool, what carries its label is believed.
+/// One rotten superblock does not count as other use; and where nothing else is left of the pool, a device with its label is accepted.
 #[test]
 fn members_with_rotten_superblocks_are_members() {
     for rotten in [1, 2] {
@@ -289,8 +289,8 @@ fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     assert_eq!(states(&view)[1], MemberState::InSync);
 }
 
-/// A label that was on its way when the rebuild of a member began counted as written to that one, too: its next label went over the only one by which it was
-/// known.
+/// A label in flight when the rebuild of a member began counted as written to that member too: its next label overwrote the only one by
+/// which it was known.
 #[test]
 fn regression_a_label_that_a_member_was_not_sent_moves_none_of_its_own() {
     let members = members(5);
@@ -321,7 +321,7 @@ fn regression_a_label_that_a_member_was_not_sent_moves_none_of_its_own() {
     assert_ne!(id(OFFSETS_BYTES[newest]), Some([91; 16]));
 }
 
-/// One row that could not be read made a rebuild write all of the device once more.
+/// One unreadable row made a rebuild rewrite the whole device.
 #[test]
 fn regression_a_rebuild_goes_back_no_further_than_it_must() {
     const BLOCKS: u64 = 42 * 8;

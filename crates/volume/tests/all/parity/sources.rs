@@ -1,4 +1,4 @@
-//! Sources of a rebuild that do not answer, or whose path comes and goes.
+//! Sources of a rebuild that do not answer, or have an intermittent path.
 
 use super::faults::{NOW_NS, label, pass, states};
 use super::seventh::{offer_blank, pass_to_gap, with_bad_row};
@@ -6,7 +6,7 @@ use forebay_block::Device;
 use forebay_volume::mirror::MemberState;
 use std::sync::atomic::Ordering;
 
-/// A source that could not read a block for some seconds, and read something else meanwhile, was asked three times within some milliseconds: what it had was given up.
+/// A source that could not read one block for some seconds was retried three times within milliseconds: its data was given up.
 #[test]
 fn regression_a_source_is_asked_over_some_seconds() {
     let (members, mut array, view, _, (_, bad)) = with_bad_row(2, 1);
@@ -20,7 +20,7 @@ fn regression_a_source_is_asked_over_some_seconds() {
     drop(blank);
 }
 
-/// Some blocks that cannot be read are waited for like that, and however many there are the rebuild comes to its end.
+/// Unreadable blocks are retried over that time, and the rebuild ends however many there are.
 #[test]
 fn a_rebuild_ends_whose_source_cannot_read_some_blocks() {
     let (members, mut array, view, _, (_, bad)) = with_bad_row(2, 1);
@@ -32,7 +32,7 @@ fn a_rebuild_ends_whose_source_cannot_read_some_blocks() {
     drop(blank);
 }
 
-/// A source that hangs said nothing of itself, and nobody else did: a rebuild stood still.
+/// A hanging source was not reported: the rebuild stood still without a reason.
 #[test]
 fn regression_a_source_that_hangs_is_named() {
     for with_gap in [false, true] {

@@ -1,4 +1,4 @@
-//! Comparisons of rows with their parity for which not enough is there.
+//! Comparisons of rows with their parity where too few members are present.
 
 use super::doubted::compare;
 use super::faults::{BLOCK, array_of, members, pass, place, write};
@@ -7,7 +7,7 @@ use super::written::content;
 use forebay_block::{Device, IoErrorKind, Op, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;
 
-/// As many members were missing as there was parity, and that rows were compared with what was left was answered: with nothing.
+/// With as many members missing as there is parity, a comparison reported success although nothing was compared.
 #[test]
 fn regression_what_is_compared_with_nothing_does_not_end_well() {
     for (data, parity) in [(2, 1), (3, 2), (4, 3)] {
@@ -28,7 +28,7 @@ fn regression_what_is_compared_with_nothing_does_not_end_well() {
     }
 }
 
-/// Where nothing more was written a block that a member could not read was none that could not be compared.
+/// Where nothing could be written any more, a block that a member could not read was not reported as uncompared.
 #[test]
 fn regression_an_array_that_takes_no_writes_says_what_it_could_not_compare() {
     let members = members(5);

@@ -6,7 +6,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::mirror::Candidate;
 
-/// The pool of all arrays here.
+/// Pool id of all arrays here.
 pub const POOL: [u8; 16] = [7; 16];
 
 /// A superblock as the pool has it on its only capacity device, whatever else it says.
@@ -30,7 +30,7 @@ fn superblock(epoch: u64) -> Vec<u8> {
     Superblock { index: 1, epoch, ..planned }.encode()
 }
 
-/// Its superblocks are those of an opening in this epoch.
+/// Writes superblocks as of an opening in this epoch.
 pub fn put_superblocks(member: &Member, epoch: u64) {
     let mut medium = member.medium();
     for at in copy_offsets_bytes(medium.durable.len() as u64) {
@@ -38,7 +38,7 @@ pub fn put_superblocks(member: &Member, epoch: u64) {
     }
 }
 
-/// What was written to a block of the device.
+/// Data written to a block of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub tag: u64,
@@ -53,13 +53,13 @@ pub enum Flight {
     Discard,
 }
 
-/// What a write puts into a block.
+/// Contents that a write puts into a block.
 pub fn content(block: u64, tag: u64) -> Vec<u8> {
     let mut random = Random::new(block << 32 ^ tag);
     (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
 }
 
-/// A member as it is found at the start.
+/// A member as found at the start.
 pub fn candidate(member: &Member) -> Candidate {
     let medium = member.medium();
     let is_blank = medium.durable.iter().all(|&byte| byte == 0);
