@@ -150,14 +150,14 @@ fn compressed_blocks_are_collected_as_they_are_stored() {
     let cold = world.pool.engine.status().classes[0];
     assert!(cold.collected_bytes > 200 * 4096, "{cold:?}");
     let (blocks, takes) = stored(&world);
-    // Single blocks that went past the full tier are stored as they are.
+    // Single blocks that bypass the full tier are stored uncompressed.
     assert!(takes < 0.95 * blocks as f64, "{blocks} blocks take {takes}");
     world.check_survivors().unwrap();
     history::stop(&mut world).unwrap();
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
 }
 
-/// Groups of blocks that shrink eightfold have summaries of several pages: their bands are collected, and freed.
+/// Groups of blocks that shrink eightfold have summaries of several pages: their bands are collected and freed.
 #[test]
 fn bands_of_small_blocks_are_collected() {
     let shape = Shape { capacity_bytes: 5 << 20, band_bytes: 256 << 10, ..shape(Compress::Lz4) };
@@ -166,7 +166,7 @@ fn bands_of_small_blocks_are_collected() {
     for step in 0..4500u64 {
         let block = if step < 490 { step } else { random.below(490) };
         world.write(block * 64, 64, false, Some(COLD));
-        // Blocks of other tags shrink less.
+        // Blocks with other tags shrink less.
         world.oracle.new_tags(192);
         world.settle(4).unwrap();
     }
@@ -180,8 +180,8 @@ fn bands_of_small_blocks_are_collected() {
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
 }
 
-/// A block by itself shrinks nowhere. Those of a class on the capacity tier wait for others of their kind, and no longer; where nothing
-/// is compressed, or where much is written at once, nothing waits.
+/// A single block cannot be compressed. Blocks of a class on the capacity tier wait for others of their class, for a limited time; where
+/// compression is off, or where much is written at once, nothing waits.
 #[test]
 fn short_writes_wait_on_the_fast_tier_until_they_shrink_together() {
     let cases = [(Compress::Zstd(1), 8, true), (Compress::Off, 8, false), (Compress::Zstd(1), 128, false)];
@@ -205,7 +205,7 @@ fn short_writes_wait_on_the_fast_tier_until_they_shrink_together() {
     }
 }
 
-/// In a pool that has been written for long, what is staged stays although short writes leave; and these leave after a time, also where few come.
+/// In a pool with a long history, staged data stays although short writes leave, and these leave after some time even where few arrive.
 #[test]
 fn regression_what_is_staged_stays_when_short_writes_leave() {
     let shape = Shape { fast_bytes: 8 << 20, ..shape(Compress::Lz4) };
@@ -216,7 +216,7 @@ fn regression_what_is_staged_stays_when_short_writes_leave() {
         world.write(block * 8, 8, false, Some(TABLES));
         world.settle(0).unwrap();
     }
-    // Four tiers' worth.
+    // Four times the size of the tier.
     for round in 0..8 * 64 {
         world.write(3200 + round % 64 * 128, 128, false, Some(BULK));
         world.settle(0).unwrap();
@@ -238,7 +238,7 @@ fn regression_what_is_staged_stays_when_short_writes_leave() {
     assert_eq!(world.errors, 0);
 }
 
-/// More than would fit as it is.
+/// More than would fit uncompressed.
 #[test]
 fn a_pool_holds_more_than_its_devices_where_data_shrinks() {
     let (mut world, blocks) = (filled(Compress::Lz4, 3600), 3600);
@@ -248,7 +248,7 @@ fn a_pool_holds_more_than_its_devices_where_data_shrinks() {
     world.check_survivors().unwrap();
 }
 
-/// Writes of zeros, of what shrinks and of what does not, in any order, and power cuts among them.
+/// Writes of zeros, of compressible and of incompressible data in random order, with power cuts.
 #[test]
 fn mixtures_of_zeros_and_compressed_blocks_survive_power_cuts() {
     let compress = [Compress::Lz4, Compress::Zstd(3)];
@@ -278,7 +278,7 @@ fn mixtures_of_zeros_and_compressed_blocks_survive_power_cuts() {
     }
 }
 
-/// One flipped bit: reads of that block fail, those of its neighbours do not, and verification says which it is.
+/// One flipped bit: reads of that block fail, reads of its neighbours succeed, and verification names the block.
 #[test]
 fn a_damaged_compressed_block_costs_no_other() {
     let mut world = filled(Compress::Lz4, 1200);

@@ -1,4 +1,4 @@
-//! A capacity tier with parity, as a device: whatever members do, as far as there is parity for it, what was written and flushed is read.
+//! A capacity tier with parity, as a device: whatever members do within the redundancy, written and flushed data reads right.
 
 mod doubted;
 mod faults;
@@ -25,7 +25,7 @@ fn live(seed: u64, redundancy: &str, is_volatile: bool) {
 
 #[test]
 fn what_was_flushed_is_read_whatever_members_do() {
-    // One of them alone, or others: LIFE="23 5+3 true", or LIVES="100 200".
+    // Select lives with LIFE="23 5+3 true" or LIVES="100 200".
     if let Ok(seed) = std::env::var("LIFE") {
         let mut parts = seed.split(' ');
         let seed = parts.next().unwrap().parse().unwrap();

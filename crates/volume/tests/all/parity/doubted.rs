@@ -1,4 +1,4 @@
-//! What is computed of other members is wrong where one of these has rotten: it takes the place of nothing that may be read another time.
+//! Data computed from other members is wrong where one of these has rotted: it must not replace data that may be readable later.
 
 use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, members, pass, place, states, write};
 use super::member::{Member, read, run};
@@ -11,20 +11,20 @@ use std::sync::atomic::Ordering;
 
 const BLOCKS: u64 = 42 * 8;
 
-/// An array of so many of data and of parity with all of its parity needed for members that are out, but for one.
+/// An array with this many data and parity blocks, in which absent members use up all parity but one block.
 fn worn(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, Shape) {
     let members = members(data + parity);
     let (mut array, view, shape) = array_of(&members, data);
     write(&mut array, &shape, 0, BLOCKS, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    // Those with the parity of the first rows.
+    // The members with the parity of the first rows.
     members[data + 1..].iter().for_each(|member| member.medium().is_dead = true);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
     pass(&mut array, &view, 2);
     (members, array, view, shape)
 }
 
-/// Whether what was written to a block is on its medium.
+/// Whether the data written to a block is on its medium.
 fn is_there(members: &[Member], (number, at): (usize, u64), block: u64) -> bool {
     members[number].medium().durable[at as usize..][..BLOCK as usize] == content(block, 1)[..]
 }
@@ -42,12 +42,12 @@ pub fn compare(array: &mut Array, view: &ArrayView, offset_bytes: u64) -> Comple
     done.pop().unwrap()
 }
 
-/// A block could not be read for a while, and another block of its row had rotten: whoever reads it sees that by his checksum, and reads it otherwise. What had been
-/// restored was written over it meanwhile, though it could be read later, and both then.
+/// A block was unreadable for a while, and another block of its row had rotten. The reader detects that by the checksum and reads another
+/// way. But the wrongly restored block had been written over the first one, which could have been read later, and then both.
 #[test]
 fn regression_what_was_restored_of_rot_is_not_written() {
     for (data, parity) in [(2, 1), (3, 2), (4, 3)] {
-        // As soon as it can be, or some time later.
+        // As soon as it is readable, or some time later.
         for waits in [0, 12] {
             let (members, mut array, view, shape) = worn(data, parity);
             let dead = place(&members, &content(0, 1));
@@ -75,8 +75,8 @@ fn regression_what_was_restored_of_rot_is_not_written() {
     }
 }
 
-/// What was computed of others that had rotten was the answer to the last reading as well: to whoever moves a band that is a damaged block, which he gives up, and not
-/// one that may be read another day.
+/// The last reading also returned data computed from rotten blocks: for the caller that moves a band this is a damaged block, which it
+/// gives up, rather than one that may be readable later.
 #[test]
 fn regression_the_last_reading_is_of_the_place_itself() {
     for (data, parity) in [(2, 1), (3, 2)] {
@@ -87,7 +87,7 @@ fn regression_the_last_reading_is_of_the_place_itself() {
         members[dead.0].medium().dead_blocks.insert(dead.1 / BLOCK);
         let last = view.variants() + 1;
         assert_eq!(read(&mut array, shape.head_bytes, last), None);
-        // With what lies beside it there, as far as that can be read.
+        // With its neighbours, as far as they are readable.
         assert_eq!(read(&mut array, shape.head_bytes + data as u64 * BLOCK, last), Some(content(data as u64, 1)));
         members[dead.0].medium().dead_blocks.clear();
         members[dead.0].medium().fails_reads = 1;
@@ -115,7 +115,7 @@ fn what_a_member_cannot_read_is_written_again_when_it_was_taken_for_right() {
     }
 }
 
-/// A comparison wrote over what it could not read what it computed of the rest, though nothing showed that this was right.
+/// A comparison overwrote an unreadable block with data computed from the others, though nothing showed that the data was right.
 #[test]
 fn regression_a_comparison_writes_nothing_that_parity_does_not_show() {
     for (data, parity, is_rotten) in [(2, 1, true), (2, 1, false), (3, 2, true), (3, 2, false)] {
@@ -132,7 +132,7 @@ fn regression_a_comparison_writes_nothing_that_parity_does_not_show() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         assert_eq!(view.members().status().mended_blocks, 0);
         assert!(members[dead.0].medium().durable[dead.1 as usize..][..BLOCK as usize] == before);
-        // What fails once is no such thing.
+        // A single failed read does not count as unreadable.
         members[dead.0].medium().dead_blocks.clear();
         members[dead.0].medium().fails_reads = 1;
         let answer = compare(&mut array, &view, shape.head_bytes + data as u64 * BLOCK);
@@ -140,7 +140,7 @@ fn regression_a_comparison_writes_nothing_that_parity_does_not_show() {
     }
 }
 
-/// What parity to spare shows is written again, of data and of parity.
+/// Damage that spare parity proves is rewritten, in data and in parity.
 #[test]
 fn a_comparison_mends_what_parity_shows() {
     let members = members(5);
@@ -183,7 +183,7 @@ fn rebuild_disturbed(what: &str, mut disturb: impl FnMut(u64, &[Member])) {
     assert_eq!((states(&view), view.members().status().broken), (vec![MemberState::InSync; 3], None), "{what}");
     // What was to come may not have.
     members.iter().for_each(|member| (member.medium().reads_before, member.medium().fails_reads) = (0, 0));
-    // A flush of its own may have failed, of which the next of a host tells.
+    // Its own flush may have failed, which the next flush of a host reports.
     assert!((0..2).any(|_| run(&mut array, 0, Op::Flush).result.is_ok()), "{what}");
     members[0].medium().is_dead = true;
     for block in 0..BLOCKS {
@@ -193,8 +193,8 @@ fn rebuild_disturbed(what: &str, mut disturb: impl FnMut(u64, &[Member])) {
     assert!(blank.medium().durable[10 * BLOCK as usize..][..head.len()] == head, "{what}: what all have alike");
 }
 
-/// Members without which nothing can be restored failed all reads for a while in each pass of a rebuild: what the second could not read was taken for unreadable, and
-/// the new member held everything, but for that.
+/// In each pass of a rebuild, indispensable members failed all reads for a while: blocks unreadable in the second pass were given up, and
+/// the new member counted as complete without them.
 #[test]
 fn regression_a_rebuild_that_is_disturbed_in_each_pass_leaves_nothing_out() {
     // Within what all have alike, and within rows.
@@ -212,7 +212,7 @@ fn regression_a_rebuild_that_is_disturbed_in_each_pass_leaves_nothing_out() {
     }
 }
 
-/// The same, where they fail everything, or are gone.
+/// The same where these members fail everything, or are absent.
 #[test]
 fn a_rebuild_goes_on_when_members_are_back() {
     for (first, second) in [2, 25].into_iter().flat_map(|first| (first + 6..80).step_by(7).map(move |at| (first, at))) {

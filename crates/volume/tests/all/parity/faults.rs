@@ -1,4 +1,4 @@
-//! Faults that a reader found, each as it was: what a reasonable history of failures makes of an array.
+//! Faults that a review found: plausible histories of failures of an array.
 
 use super::member::{Member, read, run};
 use super::written::{POOL, candidate, content, put_superblocks};
@@ -16,12 +16,12 @@ pub fn members(count: usize) -> Vec<Member> {
     (0..count).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, number as u64)).collect()
 }
 
-/// A new array of two of data and some of parity.
+/// A new array with two data blocks a row and some parity.
 fn array(members: &[Member]) -> (Array, ArrayView, Shape) {
     array_of(members, 2)
 }
 
-/// The same, with so many of data.
+/// The same with `data` data blocks a row.
 pub fn array_of(members: &[Member], data: usize) -> (Array, ArrayView, Shape) {
     let shape = Shape {
         data,
@@ -45,7 +45,7 @@ pub fn write(array: &mut Array, shape: &Shape, first: u64, blocks: u64, tag: u64
     assert!(run(array, shape.head_bytes + first * BLOCK, Op::Write { bufs, fua: false }).result.is_ok());
 }
 
-/// Where a block of a row lies on its member.
+/// Place of a row's block on its member.
 pub fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
     let find = |member: &Member| {
         let medium = member.medium();
@@ -102,7 +102,7 @@ fn regression_of_two_labels_of_the_same_time_that_counts_which_all_have() {
         member,
         ..newest.clone()
     };
-    // The one that is named last was alone with its label.
+    // The last-named member was alone with its label.
     let put = |number: usize, label: ArrayLabel| {
         let at = OFFSETS_BYTES[1] as usize;
         members[number].medium().durable[at..at + 4096].copy_from_slice(&label.encode());
@@ -113,7 +113,7 @@ fn regression_of_two_labels_of_the_same_time_that_counts_which_all_have() {
     let joined = opened(&[&members[1], &members[2], &members[0]]).unwrap();
     let states: Vec<MemberState> = joined.view.members().status().members.iter().map(|member| member.state).collect();
     assert_eq!(states, [MemberState::Rebuilding, MemberState::InSync, MemberState::InSync]);
-    // Where nothing tells which counts nobody is believed.
+    // Where nothing shows which label counts, none is believed.
     put(0, next(0b101, 0));
     put(1, next(0b110, 1));
     let refused = opened(&[&members[0], &members[1]]).err();
@@ -124,7 +124,7 @@ fn regression_of_two_labels_of_the_same_time_that_counts_which_all_have() {
 fn regression_a_label_is_never_written_over_the_newest_of_a_member() {
     let members = members(3);
     drop(array(&members));
-    // The power failed within the last label: one member has it, of the others that place is torn.
+    // The power failed during the last label: one member has it, on the others that place is torn.
     let newest = label(&members[0]);
     let later = |member: u8| ArrayLabel { serial: newest.serial + 1, member, ..newest.clone() };
     let is_newest = |at: u64| {
@@ -137,7 +137,7 @@ fn regression_a_label_is_never_written_over_the_newest_of_a_member() {
     for member in &members[..2] {
         member.medium().durable[torn..torn + 4096].fill(0x11);
     }
-    // A member comes back that was replaced, so that there is something to be said: and the power fails within that, too.
+    // A replaced member returns, which requires a new label, and the power fails during that label too.
     let blank = Member::new("blank", MEMBER_BYTES, true, 9);
     for seed in 0..20 {
         let saved: Vec<Vec<u8>> = members.iter().map(|member| member.medium().durable.clone()).collect();
@@ -160,15 +160,15 @@ fn regression_a_label_is_never_written_over_the_newest_of_a_member() {
     }
 }
 
-/// The time, of all arrays here.
+/// The common clock of all arrays here.
 pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Lets time pass until nothing more happens by itself, for so many seconds.
+/// Advances the time by this many seconds, until nothing more happens.
 pub fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
     pass_until(array, view, seconds, &mut Vec::new());
 }
 
-/// The same, with what has ended by then.
+/// The same; returns the requests that ended.
 pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut Vec<Completion>) {
     for _ in 0..seconds * 20 {
         let now_ns = NOW_NS.fetch_add(50_000_000, Ordering::Relaxed);
@@ -177,7 +177,7 @@ pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut 
     }
 }
 
-/// All that was written, as it is read when any one member is missing.
+/// All written data, as read with any one member missing.
 pub fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u64)]) {
     for missing in 0..members.len() {
         let there: Vec<&Member> = members.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, m)| m).collect();
@@ -197,7 +197,7 @@ pub fn states(view: &ArrayView) -> Vec<MemberState> {
 fn regression_reads_that_fail_while_logs_are_read_cost_nothing_that_is_durable() {
     let members = members(3);
     let (mut array, _, shape) = array(&members);
-    // A row that is not whole: its own parity is of nothing.
+    // The parity of an incomplete row covers nothing.
     write(&mut array, &shape, 0, 1, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
     drop(array);
@@ -208,7 +208,7 @@ fn regression_reads_that_fail_while_logs_are_read_cost_nothing_that_is_durable()
                 member.medium().durable.clone_from(saved);
                 (member.medium().reads_before, member.medium().fails_reads) = (before, failing);
             }
-            // Where it is refused nothing was changed.
+            // A refused opening changes nothing.
             if let Ok(Joined { mut array, view, .. }) = opened(&[&members[0], &members[1], &members[2]]) {
                 members.iter().for_each(|member| member.medium().fails_reads = 0);
                 view.members().begin();
@@ -274,7 +274,7 @@ fn regression_a_place_of_the_log_that_cannot_be_written_does_not_end_writes() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         pass(&mut array, &view, 2);
         let others: Vec<usize> = (0..3).filter(|number| *number != seed % 3).collect();
-        // A place that is in use already: its entry stays as it is.
+        // A place in use keeps its entry.
         write(&mut array, &shape, 0, 1, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         for number in &others {
@@ -285,7 +285,7 @@ fn regression_a_place_of_the_log_that_cannot_be_written_does_not_end_writes() {
             drop(medium);
             members[*number].medium().unwritable.extend(in_use);
         }
-        // The row becomes whole, and is of no use in the log any more; others follow, of which each takes a place for a while.
+        // The complete row no longer needs its log entry; later rows take a log place each for a while.
         let mut wanted = vec![(0, 1)];
         for row in 0..20 {
             for block in [row * 2, row * 2 + 1].into_iter().skip(usize::from(row == 0)) {
@@ -295,7 +295,7 @@ fn regression_a_place_of_the_log_that_cannot_be_written_does_not_end_writes() {
             assert!(run(&mut array, 0, Op::Flush).result.is_ok());
             pass(&mut array, &view, 1);
         }
-        // And is written over, which that entry must not undo.
+        // The row is overwritten, which that log entry must not undo.
         let band = shape.band_bytes;
         let discard = Op::Discard { len_bytes: band };
         assert!(run(&mut array, shape.head_bytes, discard).result.is_ok());
@@ -356,7 +356,7 @@ fn regression_a_read_that_fails_once_while_a_row_is_made_whole_is_not_made_up_fo
         write(&mut array, &shape, 1, 1, 1);
         drop(array);
         members.iter().for_each(Member::cut);
-        // Its parity may be of before, and the block there all the same.
+        // Its parity may be old although the block is there.
         let holder = members
             .iter()
             .find(|member| member.medium().durable.chunks_exact(BLOCK as usize).any(|block| block == content(1, 1)));

@@ -1,4 +1,4 @@
-//! Faults that a fifth reader found, each as it was.
+//! Faults that a fifth review found.
 
 use super::faults::{BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, states, write};
 use super::member::{Member, read, run};
@@ -10,14 +10,14 @@ use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::Joined;
 
-/// Blocks of a member's log that are in use.
+/// Blocks of a member's log in use.
 pub fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
     let medium = member.medium();
     let blocks = shape.head_bytes / BLOCK..(shape.head_bytes + u64::from(shape.log_slots) * 2 * BLOCK) / BLOCK;
     blocks.filter(|block| medium.durable[(block * BLOCK) as usize..][..4].iter().any(|&byte| byte != 0)).collect()
 }
 
-/// The member of these that has a block, and where, in blocks.
+/// The member with a block among these, and its place in blocks.
 fn find(members: &[Member], left: &[usize], wanted: &[u8]) -> Option<(usize, u64)> {
     left.iter().find_map(|&number| {
         let medium = members[number].medium();
@@ -26,7 +26,7 @@ fn find(members: &[Member], left: &[usize], wanted: &[u8]) -> Option<(usize, u64
     })
 }
 
-/// The power fails, and those that are left are opened, and made whole.
+/// Cuts the power, opens the remaining members and completes them.
 pub fn opened_again(members: &[Member], left: &[usize]) -> Joined {
     members.iter().for_each(Member::cut);
     let there: Vec<&Member> = left.iter().map(|number| &members[*number]).collect();
@@ -37,7 +37,8 @@ pub fn opened_again(members: &[Member], left: &[usize]) -> Joined {
     joined
 }
 
-/// An older entry of an open row could not be erased once: the entry that took its place covered nothing, and hid the one that the row lived by.
+/// Erasing an older entry of an open row failed once: the entry that replaced it covered nothing and hid the entry that the row depended
+/// on.
 #[test]
 fn regression_what_takes_the_place_of_an_old_entry_hides_none_that_is_needed() {
     for out in 0..4 {
@@ -55,7 +56,7 @@ fn regression_what_takes_the_place_of_an_old_entry_hides_none_that_is_needed() {
     }
 }
 
-/// Places that a cache showed as erased were forgotten with the second of two flushes that failed, and the entry there came back over what had been
+/// Log places that a cache showed as erased were forgotten with the second of two failed flushes, and the old entry reappeared over data
 /// written since.
 #[test]
 fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
@@ -67,14 +68,14 @@ fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         write(&mut array, &shape, 1, 1, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        // The entry is erased, which no flush makes durable.
+        // The entry is erased, but no flush makes that durable.
         pass(&mut array, &view, 1);
         members.iter().for_each(|member| member.medium().fails_flush = true);
         assert!(run(&mut array, 0, Op::Flush).result.is_err());
-        // The array's own, when it knows its log again.
+        // The array's own flush, once it knows its log again.
         members.iter().for_each(|member| member.medium().fails_flush = true);
         pass(&mut array, &view, 20);
-        // The next of a host tells of it, once.
+        // The next flush of a host reports it once.
         run(&mut array, 0, Op::Flush);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         let discard = Op::Discard { len_bytes: shape.band_bytes };
@@ -89,7 +90,7 @@ fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
     }
 }
 
-/// What a rebuild could not read was passed over, and a start went on behind it: the member was in sync without it.
+/// Blocks that a rebuild could not read were skipped, and a start continued behind them: the member counted as in sync without them.
 #[test]
 fn regression_a_start_goes_back_to_what_a_rebuild_could_not_read() {
     for (steps, before) in (0..40).flat_map(|steps| [8, 24, 40, 80].map(|before| (steps, before))) {
@@ -121,12 +122,12 @@ fn regression_a_start_goes_back_to_what_a_rebuild_could_not_read() {
     }
 }
 
-/// The next moment of the time of all arrays here.
+/// Advances the common clock of all arrays here.
 fn pass_ns() -> u64 {
     super::faults::NOW_NS.fetch_add(50_000_000, std::sync::atomic::Ordering::Relaxed)
 }
 
-/// A block that lived in a row could not be written: filling the row up wrote zeros over it.
+/// A live block in a row could not be written: completing the row overwrote it with zeros.
 #[test]
 fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
     for out in 0..3 {
@@ -160,8 +161,8 @@ fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
     }
 }
 
-/// A row was changed in place as soon as the member that has its parity had failed to log it, and before any label said that it had been left behind: a power
-/// cut between these left parity of what was there before, on a member that was believed.
+/// A row was changed in place as soon as the member with its parity had failed to log it, before any label recorded that the member was
+/// left behind. A power cut in between left old parity on a member that was believed.
 #[test]
 fn regression_a_row_is_not_changed_before_the_label_says_who_has_its_parity() {
     for seed in 0..6u64 {
@@ -218,7 +219,7 @@ fn regression_one_member_away_costs_no_other_that_cannot_read_a_block() {
     }
 }
 
-/// A place of the log that a member without a volatile cache could not read was never written: it was rebuilt at each start.
+/// A log place that a member without a volatile cache could not read was never rewritten: it was rebuilt at each start.
 #[test]
 fn regression_a_bad_place_of_the_log_costs_its_member_one_start_alone() {
     let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, false, number);
@@ -236,7 +237,7 @@ fn regression_a_bad_place_of_the_log_costs_its_member_one_start_alone() {
     assert_eq!(states(&opened(&there).unwrap().view), [MemberState::InSync; 3]);
 }
 
-/// What was read wrong once while a row was made whole was written, with parity of it.
+/// A single misread while a row was completed was written back, with matching parity.
 #[test]
 fn regression_a_start_writes_nothing_that_it_has_misread() {
     for seed in 0..24u64 {
@@ -257,7 +258,7 @@ fn regression_a_start_writes_nothing_that_it_has_misread() {
     }
 }
 
-/// What was read wrong once beside a part of a row that was written was logged, and parity was made of it.
+/// A single misread beside a partial write of a row was logged, with matching parity.
 #[test]
 fn regression_nothing_is_written_beside_what_was_misread() {
     for seed in 0..12u64 {
@@ -279,7 +280,7 @@ fn regression_nothing_is_written_beside_what_was_misread() {
     }
 }
 
-/// Where one place of the log could not be erased all of a batch were erased one by one, with a flush each, while all that was written waited.
+/// Where one log place could not be erased, the whole batch was erased one by one with a flush each, while all writes waited.
 #[test]
 fn regression_a_place_that_cannot_be_erased_is_found_by_halves() {
     for place in [0, 20, 63] {
@@ -301,7 +302,7 @@ fn regression_a_place_that_cannot_be_erased_is_found_by_halves() {
     }
 }
 
-/// Readers of a row that was found open, of a member that is out, handed its lock to each other: it was not made whole, and nothing was written.
+/// Readers of an open row of an absent member passed its lock to each other: the row was not completed, and nothing was written.
 #[test]
 fn regression_readers_keep_no_row_from_being_made_whole() {
     for out in 0..3 {
@@ -332,11 +333,11 @@ fn regression_readers_keep_no_row_from_being_made_whole() {
     }
 }
 
-/// A device that was offered once more before it had been taken took the places of two members: each wrote over what the other had.
+/// A device offered again before it was taken filled the places of two members, each overwriting the other's data.
 #[test]
 fn regression_a_device_that_is_offered_twice_takes_one_place() {
     let wanted: Vec<(u64, u64)> = (0..42 * 4).map(|block| (block, 1)).collect();
-    // At once, or while it waits for the rebuild of another.
+    // Immediately, or while it waits for the rebuild of another one.
     for waits in [false, true] {
         let mut members = members(7);
         let (mut array, view, shape) = array_of(&members, 4);
@@ -351,7 +352,7 @@ fn regression_a_device_that_is_offered_twice_takes_one_place() {
         if waits {
             offer(&third, "third", 90).unwrap();
             offer(&one, "one", 91).unwrap();
-            // Both have a place, and the first alone is rebuilt.
+            // Both have a place, but only the first is rebuilt.
             view.members().set_rebuild_rate(1);
             (0..20).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
         } else {

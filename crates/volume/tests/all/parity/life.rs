@@ -1,5 +1,5 @@
-//! Lives of an array against a model of what it holds: appends to bands as the engine does them, flushes, discards, power cuts, members that fail, are lost,
-//! come back old or are replaced, blocks that rot or cannot be read.
+//! Lives of an array checked against a model of its contents: appends to bands as by the engine, flushes, discards, power cuts, members
+//! that fail, are lost, return stale or are replaced, blocks that rot or become unreadable.
 
 mod failing;
 
@@ -18,22 +18,22 @@ pub struct Life {
     shape: Shape,
     members: Vec<Member>,
     array: Option<(Array, ArrayView)>,
-    /// What was written, by block of the rows.
+    /// Written data, by block of the rows.
     model: BTreeMap<u64, Written>,
-    /// How far each band was written, in blocks, and which are being written.
+    /// Write position of each band in blocks, and the bands being written.
     fronts: Vec<u64>,
     in_flight: BTreeMap<u64, Flight>,
     next_tag: u64,
     next_id: u8,
     now_ns: u64,
-    /// Members of which something is not what it should be, in this epoch of whole redundancy.
+    /// Members with some fault in the present period of full redundancy.
     hurt: BTreeSet<usize>,
-    /// Members fail a flush at this time; and whether anybody heard of it, so that what is not durable is to be written again.
+    /// The time at which members fail a flush, and whether the failure was reported, so that undurable data must be rewritten.
     fails_flush: bool,
     has_flush_failed: bool,
-    /// Of these, those on which something rots: until they are replaced nobody looks at all of it.
+    /// Of these, members with rot: until they are replaced, nothing examines all of their data.
     rotten: BTreeSet<usize>,
-    /// And of these those that say nothing of it: such a fault takes the parity of two.
+    /// Of these, members with silent rot: such a fault uses up two parity blocks.
     silent: BTreeSet<usize>,
 }
 
@@ -156,7 +156,7 @@ impl Life {
                     assert!(self.fails_flush, "{result:?}");
                     self.has_flush_failed = true;
                 }
-                // After one that has failed the next says nothing of what was written before that.
+                // After a failed flush, the next one reports nothing about earlier writes.
                 Flight::Flush { .. } if self.has_flush_failed => {}
                 Flight::Flush { covers } => {
                     for (block, tag) in covers {
@@ -180,7 +180,7 @@ impl Life {
         panic!("{} requests do not end", self.in_flight.len());
     }
 
-    /// Waits until all members hold everything.
+    /// Waits until all members are complete.
     fn heal(&mut self) {
         for _ in 0..400_000 {
             self.poll();
@@ -194,7 +194,7 @@ impl Life {
         panic!("it is not rebuilt: {:?}", self.array.as_ref().unwrap().1.members().status());
     }
 
-    /// Reads a block as the engine does: what is not what it should be is read in other ways, and written again.
+    /// Reads a block as the engine does: a wrong block is read in other ways and rewritten.
     fn check(&mut self, block: u64, written: Written) {
         let wanted = content(block, written.tag);
         let offset = self.offset(block);
@@ -226,7 +226,7 @@ impl Life {
         self.members[0].boxed().geometry().volatile_cache
     }
 
-    /// Blocks of a member from the first row to its end: where rows begin is its own matter, and their number is known.
+    /// Blocks of a member from the first row to its end; the start of the rows is internal, but their number is known.
     fn blocks_of_member(&self) -> u64 {
         (MEMBER_BYTES as u64 - 4096 - (2 << 20)) / 4096
     }
@@ -246,7 +246,7 @@ impl Life {
             }
         }
         for number in (0..self.members.len()).filter(|number| !lost.contains(number)) {
-            // One that failed before returns, with what it has: it is older than the others.
+            // A failed member returns with stale data.
             let returns = self.random.below(2) == 0;
             self.members[number].medium().is_dead &= !returns;
         }
@@ -259,7 +259,7 @@ impl Life {
         joined.view.members().begin();
         joined.view.members().set_rebuild_rate(1 << 30);
         self.array = Some((joined.array, joined.view));
-        // What was not flushed may be there or not; what is, is believed by some, who write it again.
+        // Unflushed data may be there or not; existing data may be believed by a reader, which rewrites it.
         let unsure: Vec<(u64, Written)> = self
             .model
             .iter()
@@ -300,7 +300,7 @@ impl Life {
         self.array.as_ref().unwrap().1.know(fronts);
     }
 
-    /// Members that are dead are replaced while it is served.
+    /// Replaces dead members while the array is served.
     fn replace(&mut self) {
         for number in 0..self.members.len() {
             if !self.members[number].medium().is_dead {

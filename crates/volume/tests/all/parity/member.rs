@@ -1,4 +1,4 @@
-//! A member of an array in tests: a device with a cache that a power cut tears, that ends requests in any order, and fails as it is asked to.
+//! A member of an array in tests: a device with a cache that a power cut tears, which ends requests in any order and fails on request.
 
 use forebay_block::{
     Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, SECTOR_BYTES, Vectored,
@@ -7,15 +7,15 @@ use forebay_volume::layout::array_label::OFFSETS_BYTES;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What lies on it.
+/// Contents of the medium.
 pub struct Medium {
     pub name: String,
     pub durable: Vec<u8>,
-    /// Sectors that were written and not flushed: what reads see, and all versions that a power cut may leave.
+    /// Unflushed sectors: the version that reads see, and all versions that a power cut may leave.
     cached: BTreeMap<usize, Vec<[u8; SECTOR_BYTES]>>,
-    /// Writes since the last flush, in their order; those that went past the cache are durable.
+    /// Writes since the last flush in order; those past the cache are durable.
     writes: Vec<(usize, Vec<u8>, bool)>,
-    /// Sectors that a failed flush has lost, and that reads show until the power fails.
+    /// Sectors that a failed flush has lost, but that reads show until the power fails.
     shown: BTreeMap<usize, [u8; SECTOR_BYTES]>,
     is_volatile: bool,
     random: Random,
@@ -26,20 +26,20 @@ pub struct Medium {
     pub hangs_reads: bool,
     pub hangs: bool,
     pub dies_with_flush: bool,
-    /// So many reads fail from now on, after so many that do not.
+    /// The number of reads that will fail, and how many succeed before.
     pub fails_reads: u32,
     pub reads_before: u32,
     /// Blocks of 4 KiB that cannot be written.
     pub unwritable: std::collections::BTreeSet<u64>,
     /// What was written so far.
     pub written_bytes: u64,
-    /// Flushes so far.
+    /// Number of flushes so far.
     pub flushes: u64,
-    /// It fails the next flush, and loses what was in its cache, or a part of it.
+    /// Whether the next flush fails and loses all or part of the cache.
     pub fails_flush: bool,
-    /// Blocks of 4 KiB that cannot be read until they are written.
+    /// 4 KiB blocks that are unreadable until they are rewritten.
     pub dead_blocks: std::collections::BTreeSet<u64>,
-    /// Blocks of 4 KiB of which the next read has something else, once.
+    /// 4 KiB blocks whose next read returns other data, once.
     pub misread: std::collections::BTreeSet<u64>,
     /// Blocks that cannot be read can be when its label has been read so often.
     pub heals_after: Option<u32>,

@@ -1,4 +1,4 @@
-//! Members that are hurt or lost, flushes that fail, and the power with one of them.
+//! Damaged or lost members, failed flushes, and power cuts during one.
 
 use super::{Life, MEMBER_BYTES, Member, Written, candidate, content, join, run};
 use forebay_block::{Buf, Op, Vectored};
@@ -6,12 +6,12 @@ use forebay_volume::mirror::MemberState;
 use std::collections::BTreeSet;
 
 impl Life {
-    /// How many members more may be lost.
+    /// How many more members may be lost.
     pub(super) fn left(&self) -> usize {
         self.shape.parity.saturating_sub(self.hurt.len() + self.silent.len())
     }
 
-    /// Lets some members rot, as many as there may be bad ones.
+    /// Rots blocks of some members, as many as may be bad.
     pub(super) fn hurt(&mut self) {
         let left = self.left();
         if left == 0 {
@@ -24,7 +24,7 @@ impl Life {
             let rows = self.shape.rows().min(6 * self.shape.band_rows());
             let row = self.random.below(rows);
             let offset = MEMBER_BYTES as u64 - 4096 - (self.blocks_of_member() - row) * 4096;
-            // With one block of parity alone nobody can tell a block that rots from parity that was torn, when beside it is written again.
+            // With one block of parity, rot cannot be distinguished from parity torn while a neighbour was rewritten.
             if left > 1 && self.random.below(2) == 0 {
                 self.silent.insert(member);
                 self.members[member].rot(offset + self.random.below(4096));
@@ -34,7 +34,7 @@ impl Life {
         }
     }
 
-    /// Some members are lost, as many as there may be.
+    /// Loses some members, as many as may be lost.
     pub(super) fn lose(&mut self) -> BTreeSet<usize> {
         let count = self.random.below(self.left() as u64 + 1);
         let lost: BTreeSet<usize> = (0..count)
@@ -45,16 +45,16 @@ impl Life {
         lost
     }
 
-    /// Members in this state. By their names: one that replaces another takes any place that is free.
+    /// Members in this state, by name, because a replacement takes any free place.
     fn numbers_of(&self, state: MemberState) -> Vec<usize> {
         let status = self.array.as_ref().unwrap().1.members().status();
         let of = status.members.iter().filter(|member| member.state == state).map(|member| &member.name);
         of.filter_map(|name| self.members.iter().position(|member| member.medium().name == *name)).collect()
     }
 
-    /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
+    /// More members than can be left behind fail a flush, each once, and lose their caches; the writer then rewrites the data.
     pub(super) fn fail_a_flush(&mut self) {
-        // Whoever has opened it has written again what may have been torn.
+        // The opening has rewritten data that may have been torn.
         self.array.as_ref().unwrap().1.members().settle();
         let there = self.numbers_of(MemberState::InSync);
         let spare = there.len() - self.shape.data;
@@ -78,7 +78,7 @@ impl Life {
         if std::mem::take(&mut self.has_flush_failed) {
             let again = self.model.iter().filter(|(_, written)| !written.durable);
             let again: Vec<(u64, Written)> = again.map(|(&block, &written)| (block, written)).collect();
-            // A flush of its own may have failed, too, of which the next of a host tells.
+            // Its own flush may have failed too, which the next flush of a host reports.
             let is_good = (0..2).any(|_| {
                 for (block, written) in &again {
                     let bufs = Vectored::One(Buf::copy_of(&content(*block, written.tag)).freeze());
@@ -91,14 +91,15 @@ impl Life {
             self.model.values_mut().for_each(|written| (written.acked, written.durable) = (true, true));
         }
         assert_eq!(self.array.as_ref().unwrap().1.members().status().broken, None);
-        // One that was alone with its failure, as the others had ended that flush before, was left behind.
+        // A member that failed alone, after the others had ended that flush, was left behind.
         for number in self.numbers_of(MemberState::Out) {
             self.hurt.insert(number);
             self.members[number].medium().is_dead = true;
         }
     }
 
-    /// A member fails a flush, which is answered without it, and the power fails at that moment: it is not believed when it returns.
+    /// A member fails a flush, the array answers without it, and the power fails at that moment: the member must not be believed when it
+    /// returns.
     pub fn lose_one_and_the_power(&mut self) {
         self.write_some(40);
         self.settle();
