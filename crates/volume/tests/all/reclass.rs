@@ -1,4 +1,4 @@
-//! Classes that change after the data was written, held against a model: what a rule claims by the facts known last, through
+//! Classes that change after the data was written, checked against a model: the class that the rules give for the last known facts, over
 //! moves, checkpoints, clean stops and power cuts.
 
 mod life;
@@ -62,7 +62,7 @@ fn live(seed: u64) {
             9 => life.pool.engine.request_checkpoint(false),
             10 => life.check(&model),
             _ => {
-                // What was flushed is there after the cut, classes too.
+                // Flushed data and its classes survive the cut.
                 life.run(0, 0, Op::Flush, None).unwrap();
                 life = life.cut(&mut random, seed ^ step);
                 life.check(&model);
@@ -169,7 +169,7 @@ fn staged() -> Vec<ClassSpec> {
     classes().into_iter().map(|class| ClassSpec { place: Place::Stage, ..class }).collect()
 }
 
-/// Closes and opens again, with all classes staged.
+/// Closes and reopens the pool with all classes staged.
 fn opened_staged(mut life: Life) -> Life {
     assert!(life.pool.close());
     let (shape, shared) = (life.shape.clone(), life.shared.clone());

@@ -24,10 +24,10 @@ pub fn hints(path: &str) -> HostHints {
     HostHints { file: Some(Arc::new(file)), ..HostHints::default() }
 }
 
-/// Which class a block must have; `None`: whatever contents and behaviour say, but none of the two.
+/// Expected class of each block; `None`: any class but these two.
 pub type Model = BTreeMap<u64, Option<ClassId>>;
 
-/// A pool whose hosts name the files that they write.
+/// A pool whose hosts name their files.
 pub struct Life {
     pub pool: Pool,
     pub shared: Vec<Shared>,
@@ -98,7 +98,7 @@ impl Life {
         self.run(block, blocks, Op::Write(buf), parts).unwrap();
     }
 
-    /// Class of each block that holds data; and the statistics must say the same.
+    /// Class of each block with data; must agree with the statistics.
     pub fn seen(&mut self) -> BTreeMap<u64, ClassId> {
         for _ in 0..100 {
             let before = self.pool.engine.status().classes;
@@ -109,7 +109,7 @@ impl Life {
         panic!("migration never rests");
     }
 
-    /// `None` where something was moved meanwhile.
+    /// One scan; `None` where data was moved meanwhile.
     fn scan(&mut self, statistics: &[ClassStats]) -> Option<BTreeMap<u64, ClassId>> {
         let (mut found, mut tiers) = (BTreeMap::new(), BTreeMap::<(ClassId, bool), u64>::new());
         let mut at = 0;

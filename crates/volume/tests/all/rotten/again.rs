@@ -8,7 +8,7 @@ use forebay_prism::Compress;
 use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
 use std::collections::{BTreeMap, HashSet};
 
-/// A pool with data in many bands, which is closed, and what was written.
+/// A closed pool with data in many bands, and the written data.
 fn written(redundancy: &str) -> (Rig, BTreeMap<u64, u64>) {
     let rig = Rig::new(redundancy, 1);
     let mut served = rig.open();
@@ -80,7 +80,7 @@ fn regression_a_band_is_compared_once_more_before_it_is_moved() {
     }
 }
 
-/// Of compressed blocks that had rotted in several groups, of which some are read at once, one group alone was written again.
+/// Of rotten compressed blocks in several groups read at once, only one group was rewritten.
 #[test]
 fn regression_all_groups_that_rot_are_written_again() {
     let rig = Rig::new("2+1", 1);
@@ -152,7 +152,7 @@ fn a_start_forgets_no_band_whose_parity_is_of_something_else() {
     }
 }
 
-/// What a pass had not compared, as a member did not answer, nobody heard of after a start.
+/// After a start it was lost which parity a scrub pass could not compare because a member did not answer.
 #[test]
 fn regression_a_start_forgets_nothing_that_was_not_compared() {
     let (rig, _) = written("2+1");

@@ -1,4 +1,4 @@
-//! A map that names what cannot be, with checksums that are right: nothing is read there, and nothing is made up of what was not read.
+//! A map with impossible places and correct checksums: nothing is read there, and no data is made up.
 
 use super::rig::Rig;
 use crate::mirror::disk::Disk;
@@ -13,7 +13,7 @@ use forebay_volume::{Op, RequestError};
 
 const BLOCK: usize = 4096;
 
-/// Changes what the map of the first disk says of a block, with all checksums up to the newest root.
+/// Changes the map entry of a block of the first disk, with correct checksums up to the newest root.
 fn forge_entry(fast: &Disk, block: u64, change: impl FnOnce(Entry) -> Entry) {
     let mut inner = fast.bytes();
     let bytes = &mut inner.bytes[..];

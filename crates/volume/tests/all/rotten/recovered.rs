@@ -3,7 +3,7 @@
 use super::rig::{Rig, content};
 use forebay_volume::{Op, Outcome};
 
-/// Where a block of this content lies: the member, and the byte there.
+/// Place of a block with these contents: member and byte.
 fn place(rig: &Rig, wanted: &[u8]) -> (usize, usize) {
     let find = |number: usize| {
         let inner = rig.members[number].bytes();
@@ -12,7 +12,7 @@ fn place(rig: &Rig, wanted: &[u8]) -> (usize, usize) {
     (0..rig.members.len()).find_map(|number| Some((number, find(number)?))).unwrap()
 }
 
-/// Whether the log of rows has nothing on any member.
+/// Whether the row log is empty on all members.
 fn is_log_empty(rig: &Rig) -> bool {
     let log = rig.shape.head_bytes as usize..rig.rows_at();
     rig.members.iter().all(|member| !member.bytes().bytes[log.clone()].windows(4).step_by(4096).any(|at| at == b"FBPE"))
@@ -59,14 +59,14 @@ fn regression_an_opening_makes_no_parity_of_what_it_has_not_looked_at() {
     assert!(lost_none > 200, "{lost_none}");
 }
 
-/// A row that was torn as it was written whole, and of which nothing else was durable, gets parity of what is there of it.
+/// A row torn while it was written whole, with nothing else durable in it, gets parity of the data that is there.
 #[test]
 fn a_row_that_was_torn_has_parity_when_it_was_opened() {
     for redundancy in ["2+1", "3+1", "3+2"] {
         let rig = Rig::new(redundancy, 1);
         let data = rig.shape.data as u64;
         let mut served = rig.open();
-        // Some rows lie before it, which are durable.
+        // Some durable rows precede it.
         (0..data * 2).for_each(|block| served.write(block));
         served.checkpoint();
         let before = served.model.clone();

@@ -1,4 +1,4 @@
-//! A pool over a capacity tier with parity, of whose members any block can be changed behind everybody's back.
+//! A pool over a capacity tier with parity, in which tests can silently change any block of any member.
 
 use crate::mirror::disk::Disk;
 use crate::world::{BULK, block_request};
@@ -24,7 +24,7 @@ const MEMBER_BYTES: usize = 8 << 20;
 const DISK_BYTES: u64 = 8 << 20;
 const POOL: [u8; 16] = [9; 16];
 const BLOCK: usize = 4096;
-/// Written with this tag a block goes to the fast tier, and stays there.
+/// Blocks written with this tag go to the fast tier and stay there.
 const METADATA: Option<ClassId> = Some(ClassId(1));
 
 pub fn classes() -> Vec<ClassSpec> {
@@ -35,7 +35,7 @@ pub fn options() -> EngineOptions {
     EngineOptions {
         memory_limit_bytes: 64 << 20,
         frames: Some(64),
-        // One band is written on, and one more for what is moved.
+        // One band for writes, and one more for moved data.
         grouping: forebay_placement::grouping::Kind::NoSep,
         scrub_bytes_per_s: 1 << 30,
         ..EngineOptions::default()
@@ -47,12 +47,12 @@ pub struct Rig {
     pub fast: Vec<Disk>,
     pub members: Vec<Disk>,
     pub shape: Shape,
-    /// The number of the next opening.
+    /// Number of the next opening.
     opening: Cell<u64>,
 }
 
 impl Rig {
-    /// Formatted, with so many fast devices.
+    /// A formatted pool with `fast` fast devices.
     pub fn new(redundancy: &str, fast: usize) -> Self {
         let redundancy: Redundancy = redundancy.parse().unwrap();
         let members = redundancy.data + redundancy.parity;
@@ -91,7 +91,7 @@ impl Rig {
         rig
     }
 
-    /// Others with the same contents, opened apart from now on.
+    /// Other devices with the same contents, opened independently from now on.
     pub fn copy(&self) -> Self {
         let copy = |disks: &[Disk]| disks.iter().map(Disk::copy).collect();
         Self {
@@ -102,7 +102,7 @@ impl Rig {
         }
     }
 
-    /// The capacity tier, of the members that are there.
+    /// The capacity tier of the present members.
     pub fn array(&self, is_writable: bool) -> (Box<dyn Device>, ArrayView) {
         let mut new_id = || [200; 16];
         let new_id: Option<&mut dyn FnMut() -> [u8; 16]> = if is_writable { Some(&mut new_id) } else { None };
@@ -110,18 +110,18 @@ impl Rig {
         (Box::new(joined.array), joined.view)
     }
 
-    /// Opens it.
+    /// Opens the pool.
     pub fn open(&self) -> Served {
         self.try_open().unwrap()
     }
 
-    /// Opens it, or not.
+    /// Tries to open the pool.
     pub fn try_open(&self) -> Result<Served, OpenError> {
         let (array, view) = self.array(true);
         self.served(array, view)
     }
 
-    /// The same, without a member.
+    /// Opens the pool without a member.
     pub fn open_without(&self, lost: usize) -> Served {
         let there = self.members.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, disk)| candidate(disk));
         let joined = join(there.collect(), None, Some(&mut || [201; 16]), false).unwrap();
@@ -145,7 +145,7 @@ impl Rig {
         Ok(Served { pool: Pool::new(engine, devices), disk, now_ns: 0, model: BTreeMap::new() })
     }
 
-    /// Opens the capacity tier without the fast one, and what verification finds there.
+    /// Opens the capacity tier alone; returns the findings of its verification.
     pub fn alone(&self) -> (Pool, AloneReport, Vec<Finding>) {
         let (array, view) = self.array(false);
         let mut devices = Devices::new(vec![array]).with_array(view);
@@ -155,7 +155,7 @@ impl Rig {
         (Pool::new(engine, devices), report, findings)
     }
 
-    /// What a verification of the pool finds.
+    /// Findings of a verification of the pool.
     pub fn verify(&self) -> Vec<Finding> {
         let (array, view) = self.array(false);
         let [fast] = &self.fast[..] else { panic!("one fast device") };
@@ -165,7 +165,7 @@ impl Rig {
         findings
     }
 
-    /// Where the rows begin on each member.
+    /// Start of the rows on each member.
     pub fn rows_at(&self) -> usize {
         (self.shape.head_bytes + u64::from(self.shape.log_slots) * SLOT_BYTES).next_multiple_of(1 << 20) as usize
     }
@@ -195,14 +195,14 @@ pub fn candidate(disk: &Disk) -> Candidate {
 /// Blocks from here on shrink to less than a fifth: a group of them has a summary of several pages.
 pub const SMALL: u64 = 1600;
 
-/// What a version of a block is: half of it can be compressed, or more.
+/// Contents of a version of a block: at least half of it is compressible.
 pub fn content(block: u64, version: u64) -> Vec<u8> {
     let mut random = Random::new(block << 32 ^ version);
     let noise = (0..if block < SMALL { 256 } else { 80 }).flat_map(|_| random.next_u64().to_le_bytes());
     noise.chain(std::iter::repeat(block as u8)).take(BLOCK).collect()
 }
 
-/// A pool that is served, and what was written to it.
+/// A served pool and the data written to it.
 pub struct Served {
     pub pool: Pool,
     disk: DiskId,
@@ -212,7 +212,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A whole pass of a scrub.
+    /// Runs a whole scrub pass.
     pub fn scrub(&mut self) -> ScrubStatus {
         self.pool.engine.start_scrub();
         for _ in 0..1000 {
@@ -284,7 +284,7 @@ impl Served {
         self.model.extend(versions);
     }
 
-    /// Reads all that was written.
+    /// Reads all written data.
     #[track_caller]
     pub fn check(&mut self) {
         for (block, version) in self.model.clone() {
@@ -324,7 +324,7 @@ impl Served {
         panic!("no checkpoint: {}", self.pool.engine.describe());
     }
 
-    /// Stops it; what was written to it.
+    /// Stops the pool; returns the written data.
     #[track_caller]
     pub fn close(mut self) -> BTreeMap<u64, u64> {
         self.ticks(10);

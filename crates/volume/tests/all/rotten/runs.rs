@@ -1,4 +1,4 @@
-//! Reads of many blocks at once of which a member has something wrong.
+//! Reads of many blocks at once when a member has wrong data.
 
 use super::rig::{Rig, SMALL, Served, content};
 use crate::world::request::compress_all;
@@ -18,7 +18,7 @@ fn written(redundancy: &str, compress: Compress, blocks: Range<u64>, at_once: u6
     (rig, model)
 }
 
-/// The same pool once more, served, of which a member loses all that it holds.
+/// The same pool, served, after a member lost all its contents.
 fn without_contents((rig, model): &(Rig, BTreeMap<u64, u64>), number: usize) -> (Rig, Served) {
     let rotten = rig.copy();
     let mut served = rotten.open();
@@ -94,7 +94,7 @@ fn regression_what_is_right_in_its_place_is_not_written_again() {
                 Some(first + at * 4096)
             };
             for &block in model.keys().step_by(if packed { 1 } else { 7 }) {
-                // Of a compressed block it is not known where it lies.
+                // The place of a compressed block is unknown.
                 let at = if packed { Some(first + block as usize * 4096) } else { lies_there(block) };
                 let Some(at) = at.filter(|at| at + 4096 <= other.bytes().bytes.len()) else { continue };
                 other.bytes().misread.insert(at);
@@ -103,7 +103,7 @@ fn regression_what_is_right_in_its_place_is_not_written_again() {
                     served.ticks(5);
                 }
             }
-            // Each is misread no more than once.
+            // Each block is misread at most once.
             (0..model.len() as u64).for_each(|block| _ = served.ask(block, Op::Read));
             served.ticks(2000);
             served.check();
