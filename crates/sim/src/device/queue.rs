@@ -14,7 +14,7 @@ use forebay_model::ssd::Done;
 /// Duration of a slow request in nanoseconds.
 const SLOW_NS: u64 = 1_000_000_000;
 /// Durations of successive hanging requests in nanoseconds; some exceed the limit of silence for members of a mirror or an array.
-const HANG_NS: [u64; 2] = [30_000_000_000, 90_000_000_000];
+const HANG_NS: [u64; 2] = [30_000_000_000, 240_000_000_000];
 
 /// A running device: its requests in flight and its contents.
 pub(super) struct Queue {

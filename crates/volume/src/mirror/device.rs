@@ -168,6 +168,7 @@ impl Mirror {
         }
         match self.members.remove(tag) {
             Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
+            Some(Flight::Probe) => self.members.silence.answered(number, result.is_ok()),
             Some(Flight::Label { serial, is_flush }) => {
                 let ended = (number, (serial, is_flush), result);
                 if let Some(error) = self.roster.label_ended(ended, &mut self.members, &mut self.copying) {

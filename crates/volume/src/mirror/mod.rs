@@ -34,6 +34,6 @@ pub use former::Former;
 pub use join::{Candidate, Consent, clear_labels, former, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub(crate) use member::{Member, gone, numbers_in};
-pub(crate) use silence::{Looked, Silence, WHY as WHY_SILENT, oldest_of};
+pub(crate) use silence::{Silence, Silent, WHY as WHY_SILENT, oldest_of};
 pub(crate) use successors::{Successors, Taken};
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

@@ -6,7 +6,7 @@ use super::labelling::{Labelling, Next};
 use super::member::{gone, numbers_in};
 use super::members::Members;
 use super::rebuild::Rebuilt;
-use super::silence::{Silence, WHY};
+use super::silence::{Silent, WHY};
 use super::successors::{Successors, Taken};
 use super::view::{MemberState, MirrorView};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -17,7 +17,6 @@ use std::collections::VecDeque;
 pub(super) struct Roster {
     labelling: Labelling,
     successors: Successors,
-    silence: Silence,
     /// One bit for each member to which the label on its way was written as the second copy.
     seconds: u8,
     view: MirrorView,
@@ -37,7 +36,6 @@ impl Roster {
         Self {
             labelling,
             successors: Successors::new(view.clone(), to_rebuild),
-            silence: Silence::default(),
             seconds: 0,
             view,
             is_unconfirmed: false,
@@ -108,19 +106,13 @@ impl Roster {
         }
     }
 
-    /// Leaves members behind that have not answered for too long, where one that holds everything answers.
+    /// Leaves members behind that have not answered a write for too long, where one that holds everything answers.
     pub fn leave_silent(&mut self, members: &mut Members, copying: &mut Copying) {
-        let now_ns = self.view.now_ns();
-        if !self.silence.is_due(now_ns) {
+        let Some(Silent { silent, alive }) = members.silent(self.view.now_ns()) else { return };
+        if silent == 0 || alive == 0 || self.broken.is_some() || !self.view.is_begun() {
             return;
         }
-        let looked = self.silence.look(now_ns, &members.oldest());
-        let silent = looked.silent as u8 & members.written();
-        let answering = looked.answering as u8 & members.in_sync();
-        if silent == 0 || answering == 0 || self.broken.is_some() || !self.view.is_begun() {
-            return;
-        }
-        self.leave(silent, &gone("read"), members, copying);
+        self.leave(silent as u8, &gone("write"), members, copying);
         numbers_in(silent).for_each(|number| self.view.set_member(number, MemberState::Out, Some(WHY.to_owned())));
     }
 

@@ -1,40 +1,48 @@
-//! Members that answer nothing while others do: a drive that hangs fails nothing, and whoever waits for it waits for ever.
+//! Members that do not answer writes while others do: a drive that hangs fails nothing, and whoever waits for it waits for ever.
+//!
+//! A silent member is left behind only when enough others have just shown that they answer. Otherwise a second member that is dead, and whose failures wait
+//! for the silent one's answers to be judged, would be counted on: the label that leaves the silent member behind could not be made durable, and the silent
+//! member, which may come back any moment, would be out of date for good.
 
 use super::member::numbers_in;
 
-/// A member is left behind when it has not answered a request for this long. The kernel's driver waits 30 s for an NVMe drive before it resets it
-/// (`nvme_core.io_timeout`, Documentation/admin-guide/kernel-parameters.txt), and the request has ended by then in most cases.
-const SILENT_NS: u64 = 60_000_000_000;
+/// A member is left behind when it has not answered a write or a flush for this long. Longer than what ends by itself takes: the kernel waits 30 s for an NVMe
+/// drive before it resets it (`nvme_core.io_timeout`), iSCSI 120 s for a lost connection (`replacement_timeout`), and 180 s is the usual setting for SATA drives
+/// without a limit of their own for error recovery.
+const SILENT_NS: u64 = 180_000_000_000;
 /// How often members are looked at.
 const LOOK_NS: u64 = 1_000_000_000;
 /// The most that one look adds to a wait: time in which the whole machine stood still is nobody's silence.
 const STEP_MAX_NS: u64 = 2 * LOOK_NS;
 
 /// Why a silent member was left behind.
-pub(crate) const WHY: &str = "it has not answered a request for 60 s";
+pub(crate) const WHY: &str = "it has not answered a write or a flush for 180 s";
 
-/// What a look found: one bit for each member.
+/// What is known while a member is silent: one bit for each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Looked {
-    /// Members that have not answered a request for too long.
+pub(crate) struct Silent {
+    /// Members that get writes and have not answered one for too long.
     pub silent: u32,
-    /// Members that are not even half way there. Where too few of these are left the fault is not one of the silent members alone, and leaving them behind
-    /// would not help.
-    pub answering: u32,
+    /// Members that hold everything, and have answered a read since the last look.
+    pub alive: u32,
 }
 
-/// The oldest request that a member has not answered, and for how long it has been seen.
+/// The oldest write that a member has not answered, and for how long it has been seen.
 #[derive(Clone, Copy, Default)]
 struct Wait {
     request: Option<u32>,
     waited_ns: u64,
 }
 
-/// How long each member has been silent.
+/// How long each member has been silent, and which of the others answer when they are asked.
 #[derive(Default)]
 pub(crate) struct Silence {
     looked_ns: u64,
     waits: Vec<Wait>,
+    /// Members whose answer to a read is awaited; one read of each at a time.
+    asked: u32,
+    /// Members that have answered since the last look.
+    alive: u32,
 }
 
 impl Silence {
@@ -43,19 +51,36 @@ impl Silence {
         now_ns >= self.looked_ns.saturating_add(LOOK_NS)
     }
 
-    /// Looks at the oldest request of each member, which is one from before where the member has not answered it since.
-    pub fn look(&mut self, now_ns: u64, oldest: &[Option<u32>]) -> Looked {
+    /// Looks at the oldest write of each member: where it is the one from before, the member has not answered it since. `None` where no member is silent.
+    pub fn look(&mut self, now_ns: u64, oldest: &[Option<u32>]) -> Option<Silent> {
         let step_ns = now_ns.saturating_sub(self.looked_ns).min(STEP_MAX_NS);
         self.looked_ns = now_ns;
         self.waits.resize(oldest.len(), Wait::default());
-        let mut looked = Looked { silent: 0, answering: 0 };
+        let mut silent = 0;
         for (number, (wait, &request)) in self.waits.iter_mut().zip(oldest).enumerate() {
             let is_same = request.is_some() && wait.request == request;
             *wait = Wait { request, waited_ns: if is_same { wait.waited_ns + step_ns } else { 0 } };
-            looked.silent |= u32::from(wait.waited_ns >= SILENT_NS) << number;
-            looked.answering |= u32::from(wait.waited_ns < SILENT_NS / 2) << number;
+            silent |= u32::from(wait.waited_ns >= SILENT_NS) << number;
         }
-        looked
+        let alive = std::mem::take(&mut self.alive) & !silent;
+        if silent == 0 {
+            self.asked = 0;
+            return None;
+        }
+        Some(Silent { silent, alive })
+    }
+
+    /// Which of these members are asked for a read now.
+    pub fn ask(&mut self, members: u32) -> u32 {
+        let asks = members & !self.asked;
+        self.asked |= asks;
+        asks
+    }
+
+    /// A member has answered the read that it was asked for.
+    pub fn answered(&mut self, member: usize, is_good: bool) {
+        self.asked &= !(1 << member);
+        self.alive |= u32::from(is_good) << member;
     }
 }
 
@@ -75,27 +100,36 @@ pub(crate) fn oldest_of(members: usize, requests: impl Iterator<Item = (u32, u32
 mod tests {
     use super::*;
 
-    fn look(silence: &mut Silence, seconds: u64, oldest: &[Option<u32>]) -> Looked {
+    const SILENT_S: u64 = SILENT_NS / LOOK_NS;
+
+    fn look(silence: &mut Silence, seconds: u64, oldest: &[Option<u32>]) -> Option<Silent> {
         silence.look(seconds * LOOK_NS, oldest)
     }
 
     #[test]
-    fn only_a_member_that_never_answers_one_request_is_silent() {
+    fn only_a_member_that_never_answers_one_write_is_silent() {
         let mut silence = Silence::default();
-        for second in 0..=60 {
+        for second in 0..SILENT_S {
             // The third one answers, but never all that it is asked for.
-            let looked = look(&mut silence, second, &[None, Some(7), Some(second as u32)]);
-            assert_eq!(looked.silent, u32::from(second == 60) << 1, "second {second}");
-            assert_eq!(looked.answering, if second < 30 { 7 } else { 5 }, "second {second}");
+            assert_eq!(look(&mut silence, second, &[None, Some(7), Some(second as u32)]), None, "second {second}");
         }
-        assert_eq!(look(&mut silence, 61, &[None, Some(8), None]), Looked { silent: 0, answering: 7 });
+        let silent = Silent { silent: 2, alive: 0 };
+        assert_eq!(look(&mut silence, SILENT_S, &[None, Some(7), None]), Some(silent));
+        // The others count when they have answered since the last look, and are asked again only then.
+        assert_eq!((silence.ask(0b101), silence.ask(0b101)), (0b101, 0));
+        silence.answered(0, true);
+        silence.answered(2, false);
+        assert_eq!(look(&mut silence, SILENT_S + 1, &[None, Some(7), None]), Some(Silent { alive: 1, ..silent }));
+        assert_eq!(look(&mut silence, SILENT_S + 2, &[None, Some(7), None]), Some(silent));
+        assert_eq!(silence.ask(0b101), 0b101);
+        assert_eq!(look(&mut silence, SILENT_S + 3, &[None, Some(8), None]), None);
     }
 
     #[test]
     fn time_in_which_the_machine_stood_still_is_nobodys_silence() {
         let mut silence = Silence::default();
         look(&mut silence, 0, &[Some(1)]);
-        assert_eq!(look(&mut silence, 100_000, &[Some(1)]), Looked { silent: 0, answering: 1 });
+        assert_eq!(look(&mut silence, 100_000, &[Some(1)]), None);
         assert!(!silence.is_due(100_000 * LOOK_NS) && silence.is_due(100_001 * LOOK_NS));
     }
 

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job};
 use super::{follow, labels, probing, reading, rebuilding, upkeep, writing};
-use crate::mirror::{MemberState, Silence, gone};
+use crate::mirror::{MemberState, gone};
 use crate::virtual_time::advance;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
@@ -12,13 +12,12 @@ pub struct Array {
     name: String,
     geometry: Geometry,
     core: Core,
-    silence: Silence,
     outstanding: usize,
 }
 
 impl Array {
     pub(super) fn new(name: String, geometry: Geometry, core: Core) -> Self {
-        Self { name, geometry, core, silence: Silence::default(), outstanding: 0 }
+        Self { name, geometry, core, outstanding: 0 }
     }
 
     fn take_fronts(&mut self) {
@@ -29,17 +28,6 @@ impl Array {
                 (self.core.upkeep.is_settling, self.core.upkeep.is_served) = (true, true);
             }
         }
-    }
-
-    fn leave_silent(&mut self) {
-        let now_ns = self.core.view.now_ns();
-        if !self.silence.is_due(now_ns) {
-            return;
-        }
-        let jobs = &self.core.jobs;
-        let is_discard = |job| matches!(jobs.get(job), Some(Job::Batch(batch)) if batch.then.is_discard());
-        let looked = self.silence.look(now_ns, &self.core.members.oldest(is_discard));
-        self.core.leave_silent(looked);
     }
 }
 
@@ -78,7 +66,7 @@ impl Device for Array {
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.take_fronts();
         self.core.leave_doubted();
-        self.leave_silent();
+        self.core.leave_silent();
         self.core.upkeep.mends.look(self.core.view.now_ns());
         loop {
             let ended = self.core.members.poll();

@@ -141,11 +141,6 @@ impl Disk {
 }
 
 impl Inner {
-    /// Whether anything hangs.
-    pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     /// The contents from an offset on.
     fn fill(&self, offset_bytes: u64, bufs: &mut Vectored<Buf>) {
         let mut at = offset_bytes as usize;
