@@ -5,9 +5,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Time limit of a clean stop.
+/// How long a start may take, far beyond what recovery of a pool of this size needs.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a clean stop may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server; killed on drop unless it was stopped.
@@ -22,24 +25,36 @@ impl Server {
     /// Starts this program as `serve CONFIG` and waits until clients can connect.
     pub fn start(config: &Path, log: &Path) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program again")?;
+        let mut command = Command::new(&program);
+        command.arg("serve").arg(config).env(crate::verbs::STOP_WITH_PARENT, "1");
+        Self::of_command(&mut command, log, START_TIMEOUT)
+    }
+
+    /// Starts a command whose first line is the word `ready` and a URI. One that does not come to that in time is killed.
+    fn of_command(command: &mut Command, log: &Path, timeout: Duration) -> Result<Self> {
         let errors = File::options()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
-        let mut child = Command::new(&program)
-            .arg("serve")
-            .arg(config)
-            .env(crate::verbs::STOP_WITH_PARENT, "1")
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .with_context(|| format!("cannot start {}", Path::new(command.get_program()).display()))?;
         let output = child.stdout.take().context("the server has no output")?;
         let mut server = Self { child, log: log.to_owned(), uri: String::new() };
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let result = BufReader::new(output).read_line(&mut line).map(|_| line);
+            // The receiver may have given up.
+            let _ = sender.send(result);
+        });
+        let line = receiver.recv_timeout(timeout).map_err(|_| {
+            anyhow!("the server was not ready within {} s: {}", timeout.as_secs(), server.last_words())
+        })??;
         match line.trim().strip_prefix("ready ") {
             Some(uri) => server.uri = uri.to_owned(),
             None => return Err(anyhow!("the server did not start: {}", server.last_words())),
@@ -86,5 +101,22 @@ impl Drop for Server {
         // After a stop or a cut, the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_that_never_says_ready_is_given_up_and_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >&2; exec sleep 600"]);
+        let failure = Server::of_command(&mut command, &log, Duration::from_secs(2)).err().expect("it is not ready");
+        assert!(failure.to_string().starts_with("the server was not ready within 2 s: "), "{failure}");
+        let pid = std::fs::read_to_string(&log).unwrap();
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "process {pid} was left running");
     }
 }
