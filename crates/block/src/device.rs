@@ -241,3 +241,43 @@ pub trait Device: Send {
         None
     }
 }
+
+/// So that wrappers take devices whose type is known only at run time.
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+    fn submit(&mut self, request: Request) {
+        (**self).submit(request);
+    }
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        (**self).poll(done);
+    }
+    fn wait(&mut self, timeout_ns: u64) {
+        (**self).wait(timeout_ns);
+    }
+    fn wake_fd(&self) -> Option<i32> {
+        (**self).wake_fd()
+    }
+    fn completes_unseen(&self) -> bool {
+        (**self).completes_unseen()
+    }
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        (**self).wake_fds(out);
+    }
+    fn queue_limit(&self) -> usize {
+        (**self).queue_limit()
+    }
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+    fn next_event_ns(&self) -> u64 {
+        (**self).next_event_ns()
+    }
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        (**self).advance(to_ns)
+    }
+}

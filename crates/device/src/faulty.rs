@@ -193,6 +193,14 @@ impl<D: Device> Device for FaultyDevice<D> {
         self.inner.wake_fd()
     }
 
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.inner.wake_fds(out);
+    }
+
+    fn completes_unseen(&self) -> bool {
+        !self.ready.is_empty() || self.inner.completes_unseen()
+    }
+
     fn queue_limit(&self) -> usize {
         self.inner.queue_limit()
     }

@@ -39,7 +39,7 @@ pub use open_error::OpenError;
 pub use ram::RamDevice;
 pub use reorder::ReorderDevice;
 pub use signature::{FileContent, Signature, detect, detect_where_readable, file_content, first_content};
-pub use target::{BoxedDevice, Target, TargetError, open};
+pub use target::{Target, TargetError, open};
 pub use virtual_device::{Drive, VirtualDevice};
 pub use volatile::VolatileDevice;
 pub use watched::{DeviceCounts, KindCounts, WatchedCounts, WatchedDevice};

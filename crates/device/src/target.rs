@@ -7,9 +7,8 @@ use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
-use forebay_block::mistakes::shown;
+use forebay_block::Device;
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
-use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -388,10 +387,7 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
             Ok(device) => Ok(Box::new(device)),
             Err(source) => Err(OpenError::Bucket { target: uri.to_string(), source }),
         },
-        Target::Volatile { inner, seed } => {
-            let inner = BoxedDevice(open(inner, mode)?);
-            Ok(Box::new(VolatileDevice::new(inner).with_leak(*seed)))
-        }
+        Target::Volatile { inner, seed } => Ok(Box::new(VolatileDevice::new(open(inner, mode)?).with_leak(*seed))),
     }
 }
 
@@ -418,43 +414,7 @@ fn open_emulated(uri: &ModelUri, mode: OpenMode) -> Result<Box<dyn Device>, Open
     if let Some(advice) = advice {
         return Err(OpenError::StoreSize { target: target(), store_bytes, size_bytes, advice });
     }
-    Ok(Box::new(EmulatedDevice::new(BoxedDevice(store), ssd, &target())))
-}
-
-/// A device whose type is known only at run time, for wrappers that need a type.
-pub struct BoxedDevice(pub Box<dyn Device>);
-
-impl Device for BoxedDevice {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
-    }
-    fn submit(&mut self, request: Request) {
-        self.0.submit(request);
-    }
-    fn poll(&mut self, done: &mut Vec<Completion>) {
-        self.0.poll(done);
-    }
-    fn wait(&mut self, timeout_ns: u64) {
-        self.0.wait(timeout_ns);
-    }
-    fn wake_fd(&self) -> Option<i32> {
-        self.0.wake_fd()
-    }
-    fn queue_limit(&self) -> usize {
-        self.0.queue_limit()
-    }
-    fn in_flight(&self) -> usize {
-        self.0.in_flight()
-    }
-    fn next_event_ns(&self) -> u64 {
-        self.0.next_event_ns()
-    }
-    fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        self.0.advance(to_ns)
-    }
+    Ok(Box::new(EmulatedDevice::new(store, ssd, &target())))
 }
 
 #[cfg(test)]

@@ -138,6 +138,14 @@ impl Device for ReadOnly {
         self.inner.wake_fd()
     }
 
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.inner.wake_fds(out);
+    }
+
+    fn completes_unseen(&self) -> bool {
+        !self.done.is_empty() || self.inner.completes_unseen()
+    }
+
     fn queue_limit(&self) -> usize {
         self.inner.queue_limit()
     }
@@ -152,5 +160,68 @@ impl Device for ReadOnly {
 
     fn advance(&mut self, to_ns: u64) -> Option<u64> {
         self.inner.advance(to_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device of two, as a tier with parity is.
+    struct Two(MemoryDevice);
+
+    impl Device for Two {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn geometry(&self) -> &Geometry {
+            self.0.geometry()
+        }
+
+        fn submit(&mut self, request: Request) {
+            self.0.submit(request);
+        }
+
+        fn poll(&mut self, done: &mut Vec<Completion>) {
+            self.0.poll(done);
+        }
+
+        fn wait(&mut self, timeout_ns: u64) {
+            self.0.wait(timeout_ns);
+        }
+
+        fn wake_fds(&self, out: &mut Vec<i32>) {
+            out.extend([11, 12]);
+        }
+
+        fn completes_unseen(&self) -> bool {
+            false
+        }
+
+        fn queue_limit(&self) -> usize {
+            self.0.queue_limit()
+        }
+
+        fn in_flight(&self) -> usize {
+            self.0.in_flight()
+        }
+    }
+
+    /// A server over it was never woken, and asked without a pause for what was in flight.
+    #[test]
+    fn regression_descriptors_of_all_devices_below_are_watched() {
+        let mut device = ReadOnly::new(Box::new(Two(MemoryDevice::new(vec![LeafPage::Damaged(DiskId(1), 0)]))));
+        let mut fds = Vec::new();
+        device.wake_fds(&mut fds);
+        assert_eq!(fds, [11, 12]);
+        let op = Op::read(Vectored::One(Buf::zeroed(PAGE_BYTES)));
+        device.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op });
+        assert!(!device.completes_unseen(), "a descriptor tells of the read");
+        // What was dropped is answered here, and no descriptor tells of that.
+        device.submit(Request { tag: 2, offset_bytes: 0, stream: 0, op: Op::Flush });
+        assert!(device.completes_unseen());
+        device.poll(&mut Vec::new());
+        assert!(!device.completes_unseen());
     }
 }
