@@ -61,34 +61,12 @@ impl<S: Store> InstantDevice<S> {
         Self { name, geometry, store, ready: Vec::new() }
     }
 
-    /// Sets the logical block in bytes: a power of two from 512 to 65536. Other values are ignored.
-    #[must_use]
-    pub fn with_logical_block_bytes(mut self, bytes: u32) -> Self {
-        if bytes.is_power_of_two() && (512..=65536).contains(&bytes) {
-            self.geometry.logical_block_bytes = bytes;
-            self.geometry.size_bytes -= self.geometry.size_bytes % u64::from(bytes);
-        }
-        self
-    }
-
-    /// Sets the band that the device reports, in bytes; `None`: it reports none.
-    #[must_use]
-    pub fn with_optimal_band_bytes(mut self, bytes: Option<u64>) -> Self {
-        self.geometry.optimal_band_bytes = bytes;
-        self
-    }
-
-    /// The store.
+    /// The bytes behind the device.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store, to damage or exchange it.
-    pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
-    }
-
-    /// Drops the device and returns its store.
+    /// Gives up the device and keeps the bytes.
     #[must_use]
     pub fn into_store(self) -> S {
         self.store

@@ -72,17 +72,7 @@ impl<D: Device> ReorderDevice<D> {
         }
     }
 
-    /// Tags of requests that were submitted and not started, in order of submission.
-    pub fn held_tags(&self) -> Vec<u64> {
-        self.held.iter().map(|request| request.tag).collect()
-    }
-
-    /// Tags of requests that have finished and whose completion is delayed.
-    pub fn finished_tags(&self) -> Vec<u64> {
-        self.finished.iter().map(|completion| completion.tag).collect()
-    }
-
-    /// Passes the waiting request `tag` to the wrapped device; false where there is none.
+    /// Passes the held request `tag` to the device within. False where there is none.
     pub fn start(&mut self, tag: u64) -> bool {
         let Some(index) = self.held.iter().position(|request| request.tag == tag) else { return false };
         let request = self.held.remove(index);
@@ -224,7 +214,9 @@ mod tests {
         device.poll(&mut done);
         assert!(done.is_empty());
         assert!(device.start(2));
-        assert_eq!((device.held_tags(), device.finished_tags()), (vec![1], vec![2]));
+        let held: Vec<u64> = device.held.iter().map(|request| request.tag).collect();
+        let finished: Vec<u64> = device.finished.iter().map(|completion| completion.tag).collect();
+        assert_eq!((held, finished), (vec![1], vec![2]));
         device.release(1);
         device.poll(&mut done);
         assert_eq!(done.iter().map(|c| c.tag).collect::<Vec<_>>(), [1]);

@@ -14,7 +14,7 @@ pub mod ublk;
 pub mod vhost;
 
 pub use access::{Access, Client, Identity, Security, TlsNeed};
-pub use backend::{Backend, MemoryBackend, NullBackend};
+pub use backend::{Backend, MemoryBackend};
 pub use exports::{Export, ExportError, Exports};
 pub use frontend::{Door, DoorSide, FrontRequest, Frontend, FrontendError, open_door};
 pub use limits::SessionLimits;

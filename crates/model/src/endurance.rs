@@ -47,19 +47,7 @@ fn at_least_one(what: &'static str, value: f64) -> Result<f64, EnduranceError> {
 }
 
 impl Life {
-    /// Life from a warranty in drive writes a day, as host writes that the vendor rated at a write amplification of `waf` (1 for a rating
-    /// with sequential writes or for media that is written in place).
-    ///
-    /// # Errors
-    /// [`EnduranceError`] where a number is not above 0, or `waf` is below 1.
-    pub fn from_dwpd(capacity_bytes: f64, dwpd: f64, years: f64, waf: f64) -> Result<Self, EnduranceError> {
-        let capacity_bytes = positive("capacity", capacity_bytes)?;
-        let years = positive("years", years)?;
-        let host = positive("drive writes per day", dwpd)? * capacity_bytes * DAYS_A_YEAR * years;
-        Ok(Self { capacity_bytes, media_bytes: host * at_least_one("write amplification", waf)?, years })
-    }
-
-    /// Life from program/erase cycles and the raw capacity of the media.
+    /// From program/erase cycles and the raw capacity of the media.
     ///
     /// # Errors
     /// [`EnduranceError`] where a number is not above 0.
@@ -85,18 +73,6 @@ impl Life {
     /// [`EnduranceError`] where `waf` is below 1.
     pub fn dwpd(&self, waf: f64) -> Result<f64, EnduranceError> {
         Ok(self.pbw(waf)? * 1e15 / self.capacity_bytes / DAYS_A_YEAR / self.years)
-    }
-
-    /// Years until the drive is worn where the host writes `bytes_per_day`; infinite where it writes nothing.
-    ///
-    /// # Errors
-    /// [`EnduranceError`] where `waf` is below 1 or `bytes_per_day` is negative.
-    pub fn years_at(&self, bytes_per_day: f64, waf: f64) -> Result<f64, EnduranceError> {
-        if bytes_per_day < 0.0 || bytes_per_day.is_nan() {
-            let what = "bytes written a day";
-            return Err(EnduranceError { what, value: bytes_per_day, allowed: "0 or more" });
-        }
-        Ok(self.pbw(waf)? * 1e15 / bytes_per_day / DAYS_A_YEAR)
     }
 }
 
@@ -165,16 +141,19 @@ mod tests {
 
     const GB: f64 = 1e9;
 
+    /// A warranty of five years in drive writes a day.
+    fn rated(capacity_bytes: f64, dwpd: f64) -> Life {
+        Life { capacity_bytes, media_bytes: capacity_bytes * dwpd * DAYS_A_YEAR * 5.0, years: 5.0 }
+    }
+
     #[test]
     fn ratings_convert_into_each_other() {
         // P4800X 375 GB: 30 DWPD over five years (data sheet of the time) is 20.5 PB.
-        let life = Life::from_dwpd(375.0 * GB, 30.0, 5.0, 1.0).unwrap();
+        let life = rated(375.0 * GB, 30.0);
         assert!((life.pbw(1.0).unwrap() - 20.53).abs() < 0.01);
         assert!((life.dwpd(1.0).unwrap() - 30.0).abs() < 1e-9);
-        assert!((life.years_at(375.0 * GB * 30.0, 1.0).unwrap() - 5.0).abs() < 1e-9);
-        assert_eq!(life.years_at(0.0, 1.0), Ok(f64::INFINITY));
         // P4320 7.68 TB (models-and-placement.md): 0.9 DWPD sequential, 0.2 random: a write amplification of 4.5.
-        let qlc = Life::from_dwpd(7680.0 * GB, 0.9, 5.0, 1.0).unwrap();
+        let qlc = rated(7680.0 * GB, 0.9);
         assert!((qlc.dwpd(4.5).unwrap() - 0.2).abs() < 1e-9);
         // 1,600 cycles over five years are 0.88 a day of the raw capacity.
         let cycles = Life::from_cycles(7680.0 * GB, 7680.0 * GB, 1600.0, 5.0).unwrap();
@@ -198,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_pool_lasts_as_long_as_its_first_worn_tier() {
-        let fast = Life::from_dwpd(375.0 * GB, 30.0, 5.0, 1.0).unwrap();
-        let qlc = Life::from_dwpd(7680.0 * GB, 0.9, 5.0, 1.0).unwrap();
+        let fast = rated(375.0 * GB, 30.0);
+        let qlc = rated(7680.0 * GB, 0.9);
         let at = |alpha: f64| {
             let fast = Tier { life: fast, share: alpha, waf: 1.0 };
             pool(&fast, &Tier { life: qlc, share: 1.0 - alpha, waf: 1.0 }).unwrap()
@@ -216,12 +195,10 @@ mod tests {
 
     #[test]
     fn numbers_that_make_no_sense_are_refused() {
-        assert!(Life::from_dwpd(0.0, 1.0, 5.0, 1.0).is_err());
-        assert!(Life::from_dwpd(GB, 1.0, 5.0, 0.5).is_err());
+        assert!(Life::from_cycles(0.0, GB, 1.0, 5.0).is_err());
         assert!(Life::from_cycles(GB, GB, f64::NAN, 5.0).is_err());
-        let life = Life::from_dwpd(GB, 1.0, 5.0, 1.0).unwrap();
+        let life = rated(GB, 1.0);
         assert!(life.pbw(0.9).is_err());
-        assert!(life.years_at(-1.0, 1.0).is_err());
         let tier = Tier { life, share: -0.1, waf: 1.0 };
         assert!(pool(&tier, &tier).is_err());
     }
@@ -229,8 +206,8 @@ mod tests {
     proptest! {
         #[test]
         fn more_wear_never_lengthens_a_pools_life(alpha in 0.0..1.0_f64, waf in 1.0..10.0_f64, more in 0.0..5.0_f64) {
-            let fast = Life::from_dwpd(375.0 * GB, 30.0, 5.0, 1.0).unwrap();
-            let qlc = Life::from_dwpd(7680.0 * GB, 0.9, 5.0, 1.0).unwrap();
+            let fast = rated(375.0 * GB, 30.0);
+            let qlc = rated(7680.0 * GB, 0.9);
             let fast = Tier { life: fast, share: alpha, waf: 1.0 };
             let of = |waf| pool(&fast, &Tier { life: qlc, share: 1.0 - alpha, waf }).unwrap();
             prop_assert!(of(waf + more).epbw <= of(waf).epbw);

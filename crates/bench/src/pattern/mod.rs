@@ -3,8 +3,8 @@
 //! Offsets count from the beginning of the region, alignments too, as in fio (`offset`) and DiskSpd (`-B`). A region that begins at an odd
 //! byte makes every I/O unaligned; if a region was given in percent, round its beginning to the target's logical blocks first.
 //!
-//! The same job, seed and thread always give the same I/Os: see [`SEQUENCE`]. Random numbers come from [`forebay_block::Random`],
-//! logarithms from this module instead of the C library.
+//! The same job, seed and thread give the same I/Os for ever. Random numbers come from
+//! [`forebay_block::Random`], logarithms from this module, not from the C library.
 //!
 //! Cost of an I/O in nanoseconds (measured on a virtual Xeon, best of many short runs): random, sequential and strided 4, mixed and zones
 //! 8, shuffled 11, YCSB 17, normal 28, Pareto 50, Zipf 36 if theta is 1 and 59 otherwise; the latter compute logarithms and exponentials. A
@@ -46,10 +46,7 @@ use place::{Place, Size, Walk};
 use shapes::Shape;
 use std::ops::Range;
 
-/// Name and version of the sequences. It must change whenever any pattern gives other I/Os for the same seed.
-pub const SEQUENCE: &str = "forebay patterns v1";
-
-/// No flushes by count: this number of writes is never reached.
+/// No flushes by count: so many writes never happen.
 const NEVER: u64 = u64::MAX;
 /// Part of the seed for scattering popular blocks, used in place of a thread's number.
 const SCATTER: u64 = 1 << 32;

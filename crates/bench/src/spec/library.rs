@@ -14,7 +14,7 @@ macro_rules! sheets {
     };
 }
 
-const BUILTIN: &[(&str, &str)] = sheets![
+pub(super) const BUILTIN: &[(&str, &str)] = sheets![
     "p4800x-375gb",
     "800p-118gb",
     "800p-58gb",
@@ -35,14 +35,8 @@ impl Spec {
         BUILTIN.iter().map(|&(name, _)| name).collect()
     }
 
-    /// Text of a built-in sheet, as a template; `None` if there is no sheet of this name.
-    #[must_use]
-    pub fn builtin_text(name: &str) -> Option<&'static str> {
-        BUILTIN.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
-    }
-
-    /// Reads a sheet: a built-in one by its name (or by the part before the dash, such as `p4800x`, if there is only
-    /// one capacity), otherwise a file. Write `./NAME` for a file with the name of a built-in sheet.
+    /// Reads a sheet: a built-in one by its name (or, where there is one capacity only, by what stands before the dash:
+    /// `p4800x`), otherwise a file. A file of the same name in the current directory is reached as `./NAME`.
     ///
     /// # Errors
     /// [`SpecError`]: neither a built-in name nor a file, not readable, too large, not text, or an error in the sheet,

@@ -1,4 +1,4 @@
-//! Fixed newstyle negotiation: structured replies, metadata contexts, GO.
+//! Fixed newstyle negotiation: structured replies, GO.
 
 use super::channel::Channel;
 use super::error::NbdError;
@@ -20,8 +20,6 @@ pub struct ExportInfo {
     pub block_sizes_bytes: Option<(u32, u32, u32)>,
     /// Whether replies are structured.
     pub structured: bool,
-    /// Selected metadata contexts: identifier and name.
-    pub contexts: Vec<(u32, String)>,
 }
 
 impl ExportInfo {
@@ -49,12 +47,6 @@ impl ExportInfo {
         self.flags & 1 << 5 != 0
     }
 
-    /// Whether `NBD_CMD_WRITE_ZEROES` is offered.
-    #[must_use]
-    pub fn can_write_zeroes(&self) -> bool {
-        self.flags & 1 << 6 != 0
-    }
-
     /// Whether several connections see each other's completed writes and flushes.
     #[must_use]
     pub fn can_multi_conn(&self) -> bool {
@@ -68,18 +60,10 @@ fn protocol(what: &'static str) -> NbdError {
     NbdError::Protocol { what }
 }
 
-/// Negotiates `export` and its contexts.
-pub(super) fn negotiate(
-    channel: &mut Channel,
-    export: &str,
-    structured: bool,
-    contexts: &[String],
-) -> Result<ExportInfo, NbdError> {
-    let too_long = |text: &str| text.len() > wire::STRING_MAX_BYTES;
-    if too_long(export) || contexts.iter().any(|context| too_long(context)) || contexts.len() > 64 {
-        return Err(NbdError::Usage {
-            what: "a name is longer than the 4096 bytes that NBD allows, or there are too many",
-        });
+/// Negotiates `export`.
+pub(super) fn negotiate(channel: &mut Channel, export: &str, structured: bool) -> Result<ExportInfo, NbdError> {
+    if export.len() > wire::STRING_MAX_BYTES {
+        return Err(NbdError::Usage { what: "a name is longer than the 4096 bytes that NBD allows" });
     }
     let greeting = channel.take(18, DURING)?;
     let mut greeting = Cursor(&greeting);
@@ -94,26 +78,9 @@ pub(super) fn negotiate(
     channel.send(&[&flags.to_be_bytes()], DURING)?;
 
     let mut info = ExportInfo::default();
-    if structured || !contexts.is_empty() {
+    if structured {
         let answer = option(channel, wire::OPT_STRUCTURED_REPLY, "structured replies", &[], |_, _| Ok(()));
         info.structured = accepted(answer)?;
-    }
-    if info.structured && !contexts.is_empty() {
-        let mut data = name(export);
-        data.extend_from_slice(&(contexts.len() as u32).to_be_bytes());
-        contexts.iter().for_each(|context| data.extend_from_slice(&name(context)));
-        let mut selected = Vec::new();
-        let answer = option(channel, wire::OPT_SET_META_CONTEXT, "metadata contexts", &data, |kind, payload| {
-            if kind == wire::REP_META_CONTEXT {
-                let mut payload = Cursor(payload);
-                let id = payload.u32().ok_or_else(|| protocol("a metadata context without identifier"))?;
-                selected.push((id, String::from_utf8_lossy(payload.0).into_owned()));
-            }
-            Ok(())
-        });
-        if accepted(answer)? {
-            info.contexts = selected;
-        }
     }
     go(channel, export, &mut info)?;
     Ok(info)

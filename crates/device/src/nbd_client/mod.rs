@@ -13,7 +13,7 @@ pub(crate) mod wire;
 
 pub use error::NbdError;
 pub use handshake::ExportInfo;
-pub use pending::{Command, Extent, Reply, ServerError};
+pub use pending::{Command, Reply, ServerError};
 pub use stream::Endpoint;
 pub use uri::{NbdUri, NbdUriError};
 
@@ -34,9 +34,7 @@ pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 pub struct ClientOptions {
     /// Whether to ask for structured replies.
     pub structured: bool,
-    /// Metadata contexts to select; they need structured replies.
-    pub contexts: Vec<String>,
-    /// How long the server may be silent while a reply is awaited.
+    /// How long the server may be silent while something is awaited.
     pub timeout: Duration,
     /// Whether connections to other machines are allowed.
     pub remote: bool,
@@ -44,7 +42,7 @@ pub struct ClientOptions {
 
 impl Default for ClientOptions {
     fn default() -> Self {
-        Self { structured: true, contexts: Vec::new(), timeout: Duration::from_secs(30), remote: false }
+        Self { structured: true, timeout: Duration::from_secs(30), remote: false }
     }
 }
 
@@ -77,7 +75,7 @@ impl NbdClient {
     pub fn connect(endpoint: &Endpoint, export: &str, options: &ClientOptions) -> Result<Self, NbdError> {
         let stream = Stream::connect(endpoint, options.timeout, options.remote)?;
         let mut channel = Channel::new(stream, options.timeout);
-        let info = handshake::negotiate(&mut channel, export, options.structured, &options.contexts)?;
+        let info = handshake::negotiate(&mut channel, export, options.structured)?;
         Ok(Self { channel, info, pending: BTreeMap::new(), ready: VecDeque::new(), next_cookie: 1 })
     }
 
@@ -134,15 +132,7 @@ impl NbdClient {
         self.submit(Command::Read, 0, offset_bytes, len_bytes, &[])
     }
 
-    /// As [`Self::submit_read`], but asks for the data in one piece (`NBD_CMD_FLAG_DF`).
-    ///
-    /// # Errors
-    /// As [`Self::submit_read`].
-    pub fn submit_read_unfragmented(&mut self, offset_bytes: u64, len_bytes: u32) -> Result<u64, NbdError> {
-        self.submit(Command::Read, wire::CMD_FLAG_DF, offset_bytes, len_bytes, &[])
-    }
-
-    /// Submits a write of up to 32 MiB; with `fua` it is durable when complete.
+    /// Writes up to 32 MiB; with `fua` durable when complete.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -188,27 +178,7 @@ impl NbdClient {
         self.submit(Command::WriteZeroes, flags, offset_bytes, len_bytes, &[])
     }
 
-    /// Submits a query of a range's status in the selected contexts; with `one`, of at most one extent per context.
-    ///
-    /// # Errors
-    /// As [`Self::submit_read`]; [`NbdError::Usage`] where no context was selected.
-    pub fn submit_block_status(&mut self, offset_bytes: u64, len_bytes: u32, one: bool) -> Result<u64, NbdError> {
-        if self.info.contexts.is_empty() {
-            return Err(NbdError::Usage { what: "block status without a metadata context" });
-        }
-        let flags = if one { wire::CMD_FLAG_REQ_ONE } else { 0 };
-        self.submit(Command::BlockStatus, flags, offset_bytes, len_bytes, &[])
-    }
-
-    /// Submits a prefetch of a range.
-    ///
-    /// # Errors
-    /// As [`Self::submit_read`].
-    pub fn submit_cache(&mut self, offset_bytes: u64, len_bytes: u32) -> Result<u64, NbdError> {
-        self.submit(Command::Cache, 0, offset_bytes, len_bytes, &[])
-    }
-
-    /// Waits for the next reply.
+    /// The next reply, waiting for it.
     ///
     /// # Errors
     /// [`NbdError`]; [`NbdError::Usage`] where nothing is in flight.
@@ -285,7 +255,7 @@ impl NbdClient {
                     return Err(protocol("a simple reply to a read, after structured replies were agreed"));
                 }
                 let Some(payload) = cursor.take(len) else { return Ok(false) };
-                pending.simple(errno, payload)?;
+                pending.simple(errno, payload);
                 self.channel.consume(16 + len);
                 self.end(cookie)?;
             }

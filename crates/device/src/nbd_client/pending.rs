@@ -4,10 +4,7 @@ use super::error::NbdError;
 use super::wire::{self, Cursor};
 use std::collections::BTreeMap;
 
-/// Longest block status chunk: 2^20 extents (doc/proto.md, `NBD_REPLY_TYPE_BLOCK_STATUS`).
-const STATUS_MAX_BYTES: u32 = 4 + 8 * (1 << 20);
-
-/// Kinds of commands.
+/// What a command asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read.
@@ -20,10 +17,6 @@ pub enum Command {
     Trim,
     /// Write zeroes.
     WriteZeroes,
-    /// Block status.
-    BlockStatus,
-    /// Prefetch.
-    Cache,
 }
 
 impl Command {
@@ -34,8 +27,6 @@ impl Command {
             Self::Flush => wire::CMD_FLUSH,
             Self::Trim => wire::CMD_TRIM,
             Self::WriteZeroes => wire::CMD_WRITE_ZEROES,
-            Self::BlockStatus => wire::CMD_BLOCK_STATUS,
-            Self::Cache => wire::CMD_CACHE,
         }
     }
 }
@@ -50,16 +41,7 @@ pub struct ServerError {
     pub message: String,
 }
 
-/// A run of bytes with equal status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Length in bytes.
-    pub len_bytes: u32,
-    /// Status flags, as the context defines them.
-    pub status: u32,
-}
-
-/// The reply to a command.
+/// The end of a command.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The command's cookie, as its submission returned it.
@@ -72,8 +54,6 @@ pub struct Reply {
     pub result: Result<(), ServerError>,
     /// Data of a read, in full length; empty for other commands and on an error.
     pub data: Vec<u8>,
-    /// Block status: extents from the command's offset on, by context identifier.
-    pub extents: BTreeMap<u32, Vec<Extent>>,
 }
 
 #[derive(Debug)]
@@ -84,7 +64,6 @@ pub(super) struct Pending {
     data: Vec<u8>,
     /// Received parts of the data: end by start.
     parts: BTreeMap<u64, u64>,
-    extents: BTreeMap<u32, Vec<Extent>>,
     error: Option<ServerError>,
 }
 
@@ -95,8 +74,7 @@ fn protocol(what: &'static str) -> NbdError {
 impl Pending {
     pub(super) fn new(command: Command, offset_bytes: u64, len_bytes: u32) -> Self {
         let data = if command == Command::Read { vec![0; len_bytes as usize] } else { Vec::new() };
-        let (parts, extents, error) = (BTreeMap::new(), BTreeMap::new(), None);
-        Self { command, offset_bytes, len_bytes, data, parts, extents, error }
+        Self { command, offset_bytes, len_bytes, data, parts: BTreeMap::new(), error: None }
     }
 
     /// Count of payload bytes that follow a simple reply.
@@ -104,23 +82,19 @@ impl Pending {
         if self.command == Command::Read && errno == 0 { self.len_bytes as usize } else { 0 }
     }
 
-    pub(super) fn simple(&mut self, errno: u32, payload: &[u8]) -> Result<(), NbdError> {
+    pub(super) fn simple(&mut self, errno: u32, payload: &[u8]) {
         if errno != 0 {
             self.error = Some(ServerError { errno, message: String::new() });
         } else if self.command == Command::Read {
             self.data.copy_from_slice(payload);
             self.parts.insert(0, u64::from(self.len_bytes));
-        } else if self.command == Command::BlockStatus {
-            return Err(protocol("a simple reply to a block status"));
         }
-        Ok(())
     }
 
     /// Longest payload of a chunk of this type in this reply.
     pub(super) fn chunk_max_bytes(&self, kind: u16) -> u32 {
         match kind {
             wire::REPLY_TYPE_OFFSET_DATA => self.len_bytes.saturating_add(8),
-            wire::REPLY_TYPE_BLOCK_STATUS => STATUS_MAX_BYTES,
             _ => 64 << 10,
         }
     }
@@ -140,7 +114,6 @@ impl Pending {
                 // The buffer is zero already, and no other part may cover this one.
                 self.part(offset, u64::from(len))?;
             }
-            (wire::REPLY_TYPE_BLOCK_STATUS, Command::BlockStatus) => self.status(cursor)?,
             (kind, _) if kind & wire::REPLY_TYPE_ERROR_BIT != 0 => {
                 let (errno, len) = (cursor.u32().ok_or_else(short)?, cursor.u16().ok_or_else(short)?);
                 let message = cursor.take(usize::from(len)).ok_or_else(short)?;
@@ -168,24 +141,6 @@ impl Pending {
         Ok(start as usize)
     }
 
-    fn status(&mut self, mut cursor: Cursor<'_>) -> Result<(), NbdError> {
-        let Some(context) = cursor.u32() else { return Err(protocol("a block status without context")) };
-        if cursor.0.is_empty() || !cursor.0.len().is_multiple_of(8) {
-            return Err(protocol("a block status without whole extents"));
-        }
-        let mut extents = Vec::with_capacity(cursor.0.len() / 8);
-        while let (Some(len_bytes), Some(status)) = (cursor.u32(), cursor.u32()) {
-            if len_bytes == 0 {
-                return Err(protocol("an empty extent"));
-            }
-            extents.push(Extent { len_bytes, status });
-        }
-        match self.extents.insert(context, extents) {
-            None => Ok(()),
-            Some(_) => Err(protocol("two block statuses of one context")),
-        }
-    }
-
     pub(super) fn finish(mut self, cookie: u64) -> Result<Reply, NbdError> {
         let result = match self.error {
             Some(error) => {
@@ -202,7 +157,7 @@ impl Pending {
             }
             None => Ok(()),
         };
-        let Self { command, offset_bytes, data, extents, .. } = self;
-        Ok(Reply { cookie, command, offset_bytes, result, data, extents })
+        let Self { command, offset_bytes, data, .. } = self;
+        Ok(Reply { cookie, command, offset_bytes, result, data })
     }
 }

@@ -14,12 +14,10 @@ pub(crate) const FLAG_NO_ZEROES: u16 = 1 << 1;
 pub(crate) const OPT_ABORT: u32 = 2;
 pub(crate) const OPT_GO: u32 = 7;
 pub(crate) const OPT_STRUCTURED_REPLY: u32 = 8;
-pub(crate) const OPT_SET_META_CONTEXT: u32 = 10;
 
 pub(crate) const REP_ACK: u32 = 1;
 pub(crate) const REP_INFO: u32 = 3;
-pub(crate) const REP_META_CONTEXT: u32 = 4;
-/// Bit of all reply types that are errors.
+/// Set in every reply type that is an error.
 pub(crate) const REP_ERROR_BIT: u32 = 1 << 31;
 pub(crate) const REP_ERR_POLICY: u32 = REP_ERROR_BIT | 2;
 pub(crate) const REP_ERR_TLS_REQD: u32 = REP_ERROR_BIT | 5;
@@ -33,22 +31,17 @@ pub(crate) const CMD_WRITE: u16 = 1;
 pub(crate) const CMD_DISC: u16 = 2;
 pub(crate) const CMD_FLUSH: u16 = 3;
 pub(crate) const CMD_TRIM: u16 = 4;
-pub(crate) const CMD_CACHE: u16 = 5;
 pub(crate) const CMD_WRITE_ZEROES: u16 = 6;
-pub(crate) const CMD_BLOCK_STATUS: u16 = 7;
 
 pub(crate) const CMD_FLAG_FUA: u16 = 1 << 0;
 pub(crate) const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
-pub(crate) const CMD_FLAG_DF: u16 = 1 << 2;
-pub(crate) const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 pub(crate) const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 
 pub(crate) const REPLY_FLAG_DONE: u16 = 1 << 0;
 pub(crate) const REPLY_TYPE_NONE: u16 = 0;
 pub(crate) const REPLY_TYPE_OFFSET_DATA: u16 = 1;
 pub(crate) const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
-pub(crate) const REPLY_TYPE_BLOCK_STATUS: u16 = 5;
-/// Bit of all chunk types that are errors.
+/// Set in every chunk type that is an error.
 pub(crate) const REPLY_TYPE_ERROR_BIT: u16 = 1 << 15;
 
 /// Longest string of the protocol, in bytes.

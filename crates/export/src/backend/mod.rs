@@ -1,10 +1,8 @@
 //! The trait of what the server drives: it accepts volume requests and completes them.
 
 mod memory;
-mod null;
 
 pub use memory::MemoryBackend;
-pub use null::NullBackend;
 
 use forebay_block::DiskId;
 use forebay_volume::{Completion, Request};

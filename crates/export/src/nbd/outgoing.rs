@@ -125,23 +125,6 @@ impl Outgoing {
     pub fn clear(&mut self) {
         *self = Self::default();
     }
-
-    /// Takes all waiting bytes as one vector, for tests and tools.
-    #[must_use]
-    pub fn take_all(&mut self) -> Vec<u8> {
-        let mut all = Vec::with_capacity(self.pending_bytes());
-        while !self.is_empty() {
-            let mut slices = [IoSlice::new(&[]); 16];
-            let used = self.gather(&mut slices);
-            let before = all.len();
-            for slice in &slices[..used] {
-                all.extend_from_slice(slice);
-            }
-            let taken = all.len() - before;
-            self.sent(taken);
-        }
-        all
-    }
 }
 
 #[cfg(test)]

@@ -159,10 +159,11 @@ impl Config {
             * u64::from(g.page_bytes)
     }
 
-    /// Flash that holds data in the steady state, divided by the host's capacity: the physical over the logical size in the theory of write
-    /// amplification. Open and erased blocks and the fixed single-level cache do not count.
-    #[must_use]
-    pub fn effective_over_provisioning(&self) -> f64 {
+    /// Flash that holds data in the steady state over the host's capacity: what the theory of write amplification
+    /// takes as the physical over the logical size. Open and erased blocks and the fixed single-level cache do not
+    /// count.
+    #[cfg(test)]
+    pub(super) fn effective_over_provisioning(&self) -> f64 {
         let g = &self.geometry;
         let slc = Shape::new(self).map_or(0, |s| u64::from(s.slc_fixed));
         let unused = (overhead_blocks(self) + slc) as f64 / f64::from(g.blocks_per_plane);

@@ -158,15 +158,6 @@ impl WrittenMap {
         (judged, first)
     }
 
-    /// Like [`WrittenMap::judge_read`], for callers that only need to know whether all units are right.
-    ///
-    /// # Errors
-    /// The first mismatch.
-    pub fn check_read(&self, data: &[u8], offset_bytes: u64, view: &ReadView) -> Result<Judged, Box<Mismatch>> {
-        let (judged, wrong) = self.judge_read(data, offset_bytes, view);
-        wrong.map_or(Ok(judged), Err)
-    }
-
     fn judge(&self, granule: &[u8], at: u64, demand: Demand, judged: &mut Judged, first: &mut Option<Box<Mismatch>>) {
         let unit_bytes = self.layout.unit_bytes();
         for (unit, at) in granule.chunks_exact(unit_bytes as usize).zip((at..).step_by(unit_bytes as usize)) {

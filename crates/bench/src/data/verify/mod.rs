@@ -5,26 +5,24 @@
 //!
 //! **Order of calls.** Write: [`WrittenMap::before_write`], [`super::Content::stamp`] with the generation it gave,
 //! submit, and on completion [`WrittenMap::after_write`] or [`WrittenMap::failed_write`]. Read:
-//! [`WrittenMap::before_read`], submit, [`WrittenMap::check_read`]. Trim: [`WrittenMap::before_discard`], submit,
+//! [`WrittenMap::before_read`], submit, [`WrittenMap::judge_read`]. Trim: [`WrittenMap::before_discard`], submit,
 //! [`WrittenMap::after_discard`] whether or not it failed.
 //!
-//! **What is judged**, for each granule (the largest piece that every I/O of the job covers as a whole or not at all).
-//! Writes to a granule that overlap in time form a *period*: it begins when a write is announced while no other is in
-//! flight, and ends when none is left.
-//! - No write was in flight between `before_read` and `check_read`, and the last period was one write: exactly this
-//! generation must be there, undamaged. This is the common case, and no error escapes it.
-//! - The last period had several writes: any of them may have been the last, and below the size of a unit a target may
-//! mix them (NVMe promises atomicity for AWUN blocks only). The header must be of this run, for this place, and from
-//! this period or later; the CRC of the content is not judged.
-//! - A write was in flight at some time during the read: the target may return the old data, the new data, or sectors
-//! of
-//! both. The header must be of this run, for this place, and not older than what was there before; the CRC of the
-//! content is not judged. If a trim began or a write failed during the read, anywhere, nothing is judged.
-//! - Never written in this run: a unit without a header is not judged. A unit with a header, from whatever run, is
-//! judged
-//! by itself: place, and CRC of header and content; its age cannot be known. So one process can check what another one
-//! wrote, and a misdirected write is found.
-//! - Last trimmed, or last written with an error: nothing is judged.
+//! **What is judged**, for each granule (the largest piece that every I/O of the job covers whole or not at all). Writes
+//! to a granule that overlap in time form a *period*: it begins when a write is announced and none is in flight, and
+//! ends when none is left.
+//! - No write in flight between `before_read` and `judge_read`, and the last period was one write: exactly that
+//!   generation must be there, undamaged. This is the common case, and nothing escapes it.
+//! - The last period was several writes: any of them may have been the last, and below the size of a unit a target may
+//!   mix them (NVMe promises atomicity for AWUN blocks only). A header of this run, for this place, from this period on
+//!   is demanded; the CRC of the content is not judged.
+//! - A write was in flight at some time during the read: the target may give the old, the new, or sectors of both. A
+//!   header of this run, for this place, and not older than what was there before is demanded; the CRC of the content
+//!   is not judged. Where a trim began or a write failed at the same time, anywhere, nothing is.
+//! - Never written in this run: nothing is demanded of what has no header. A unit that has one, from whatever run, is
+//!   judged by itself: place, and CRC of header and content; its age cannot be known. So what one process wrote another
+//!   one can check, and a write that went astray is found.
+//! - Last trimmed, or last written with an error: nothing is demanded.
 //!
 //! So a sound target is never accused, whatever the threads do, under two assumptions: the target reads and writes at
 //! least sectors of 512 bytes atomically, and a write that has failed does not arrive later. [`Judged`] counts the

@@ -64,8 +64,14 @@ impl Bench {
 
     fn read(&self, offset: u64, len: u32) -> Result<Judged, MismatchKind> {
         let view = self.view(offset, len);
-        self.map.check_read(&self.load(offset, len), offset, &view).map_err(|mismatch| mismatch.kind)
+        check_read(&self.map, &self.load(offset, len), offset, &view).map_err(|mismatch| mismatch.kind)
     }
+}
+
+/// The first unit that is not what it must be, if one is not.
+fn check_read(map: &WrittenMap, data: &[u8], offset: u64, view: &ReadView) -> Result<Judged, Box<Mismatch>> {
+    let (judged, wrong) = map.judge_read(data, offset, view);
+    wrong.map_or(Ok(judged), Err)
 }
 
 fn judged(whole: u64, partly: u64, unjudged: u64) -> Result<Judged, MismatchKind> {
@@ -210,7 +216,7 @@ fn a_report_says_what_and_where() {
     bench.write(BASE, 4096);
     bench.store(BASE, &old);
     let view = bench.view(BASE, 4096);
-    let text = bench.map.check_read(&bench.load(BASE, 4096), BASE, &view).unwrap_err().to_string();
+    let text = check_read(&bench.map, &bench.load(BASE, 4096), BASE, &view).unwrap_err().to_string();
     let expected = "stale: a later write was lost (4096 bytes at byte 3145728; expected generation 2 to 2, found \
                     generation 1 for byte 3145728 of seed 77)";
     assert_eq!(text, expected);
@@ -221,7 +227,7 @@ fn a_read_during_a_write_may_see_either_but_nothing_older() {
     let bench = Bench::new(4096, 64 << 10);
     let first = bench.write(BASE, 4096);
     let second = bench.write(BASE, 4096);
-    let judge = |data: &[u8], view: &ReadView| bench.map.check_read(data, BASE, view).map_err(|found| found.kind);
+    let judge = |data: &[u8], view: &ReadView| check_read(&bench.map, data, BASE, view).map_err(|found| found.kind);
     let before = bench.view(BASE, 4096);
     let third = bench.announce(BASE, 4096);
     let during = bench.view(BASE, 4096);
@@ -268,9 +274,9 @@ fn after_a_failed_write_nothing_is_demanded_until_the_next() {
     bench.map.failed_write(BASE, 4096);
     bench.store(BASE, &[3; 4096]);
     assert_eq!(bench.read(BASE, 4096), judged(0, 0, 1));
-    assert_eq!(bench.map.check_read(&[3; 4096], BASE, &before).map_err(|found| found.kind), judged(0, 0, 1));
+    assert_eq!(check_read(&bench.map, &[3; 4096], BASE, &before).map_err(|found| found.kind), judged(0, 0, 1));
     bench.write(BASE, 4096);
-    assert_eq!(bench.map.check_read(&[3; 4096], BASE, &before).map_err(|found| found.kind), judged(0, 0, 1));
+    assert_eq!(check_read(&bench.map, &[3; 4096], BASE, &before).map_err(|found| found.kind), judged(0, 0, 1));
     assert_eq!(bench.read(BASE, 4096), judged(1, 0, 0));
 }
 
@@ -305,17 +311,17 @@ fn places_outside_the_region_are_left_alone() {
         let _ = bench.map.before_write(offset, 8192);
         bench.map.after_write(offset, 8192);
         let view = bench.view(offset, 8192);
-        assert_eq!(bench.map.check_read(&[0; 8192], offset, &view), Ok(Judged::default()));
+        assert_eq!(check_read(&bench.map, &[0; 8192], offset, &view), Ok(Judged::default()));
     }
     // Half a granule at the beginning, a whole one, and half of one: the halves would hold two writes, so they are not
     // judged.
     let _ = bench.map.before_write(BASE - 2048, 8192);
     bench.map.after_write(BASE - 2048, 8192);
     let view = bench.view(BASE - 2048, 8192);
-    let found = bench.map.check_read(&[0; 8192], BASE - 2048, &view).unwrap_err();
+    let found = check_read(&bench.map, &[0; 8192], BASE - 2048, &view).unwrap_err();
     assert_eq!((found.kind, found.offset_bytes), (MismatchKind::Zeros, BASE));
     let view = bench.view(BASE + 4096, 4096);
-    assert_eq!(bench.map.check_read(&[0; 4096], BASE + 4096, &view).map(|judged| judged.unjudged), Ok(1));
+    assert_eq!(check_read(&bench.map, &[0; 4096], BASE + 4096, &view).map(|judged| judged.unjudged), Ok(1));
 }
 
 /// One random step of a thread of the truth test.
@@ -347,7 +353,7 @@ fn step(bench: &Bench, random: &mut Random, view: &mut ReadView, total: &mut Jud
         _ => {
             bench.map.before_read(offset, len, view);
             let data = bench.load(offset, len);
-            match bench.map.check_read(&data, offset, view) {
+            match check_read(&bench.map, &data, offset, view) {
                 Ok(judged) => {
                     total.whole += judged.whole;
                     total.partly += judged.partly;
@@ -452,7 +458,7 @@ proptest! {
                     }
                     InFlight::Read { offset, len, view, mut from } => {
                         from.extend(bench.load(offset + from.len() as u64, len - from.len() as u32));
-                        let result = bench.map.check_read(&from, offset, &view);
+                        let result = check_read(&bench.map, &from, offset, &view);
                         prop_assert!(result.is_ok(), "{}", result.unwrap_err());
                     }
                 },

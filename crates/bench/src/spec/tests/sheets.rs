@@ -1,6 +1,7 @@
 //! Reading sheets.
 
 use crate::job::model::{Arrival, Pattern};
+use crate::spec::library::BUILTIN;
 use crate::spec::{Before, Bound, Measure, Spec, SpecError};
 use proptest::prelude::*;
 use std::path::Path;
@@ -180,7 +181,7 @@ proptest! {
     /// A valid sheet with a piece cut out, doubled or overwritten.
     #[test]
     fn no_damage_panics(at in 0_usize..4000, len in 0_usize..60, what in 0_u8..3, junk in "\\PC{0,12}") {
-        let text = Spec::builtin_text("960evo-1tb").unwrap();
+        let text = BUILTIN.iter().find(|(name, _)| *name == "960evo-1tb").unwrap().1;
         let bound = |at: usize| (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap();
         let (from, to) = (bound(at), bound(at + len));
         let middle = match what {

@@ -95,13 +95,7 @@ impl<R: Read + Seek> Segments<R> {
         self.faults.missing
     }
 
-    /// Whether the file ended normally and was not cut off by a kill; known after it has been read.
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.footer.is_some()
-    }
-
-    /// Reads the paths in all segments, skipping requests.
+    /// Looks through all segments for paths, skipping requests.
     fn read_paths(&mut self) -> Result<(), TraceError> {
         let mut at = self.begin_bytes;
         let mut block = [0; BLOCK];

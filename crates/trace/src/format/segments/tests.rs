@@ -68,7 +68,7 @@ fn what_was_written_is_read() {
     let (requests, names, segments) = read(&bytes).unwrap();
     assert_eq!(segments.header(), &header());
     assert_eq!(segments.faults(), &Faults { missing: 5, ..Faults::default() });
-    assert!(segments.is_ended());
+    assert!(segments.footer.is_some());
     assert_eq!((requests.len(), segments.dropped()), (20, 5));
     for (request, captured) in requests.iter().zip(&records) {
         let path = match captured.request.inode {
@@ -91,11 +91,11 @@ fn a_killed_capture_is_read_up_to_its_end() {
     let (bytes, _) = file(5);
     let whole_segments = |len: usize| read(&bytes[..len]).unwrap();
     let (requests, _, segments) = whole_segments(bytes.len() - 64);
-    assert_eq!((requests.len(), segments.faults().count, segments.is_ended()), (20, 1, false));
-    // Cut within the last segment of records: it is missing and reported.
+    assert_eq!((requests.len(), segments.faults().count, segments.footer.is_some()), (20, 1, false));
+    // Cut in the last segment of records: it is missing, and said to be.
     let names_bytes = 64 + 1 + 17 + 2 + "/db/b".len();
     let (requests, _, segments) = whole_segments(bytes.len() - 64 - names_bytes - 10);
-    assert_eq!((requests.len(), segments.is_ended()), (16, false));
+    assert_eq!((requests.len(), segments.footer.is_some()), (16, false));
     assert!(segments.faults().count >= 1);
 }
 
