@@ -17,8 +17,6 @@ use forebay_block::{Buf, DiskId, IoError};
 use std::ops::Range;
 
 const BLOCK: u64 = 4096;
-/// No host's export: no host made these writes.
-const NO_EXPORT: u16 = u16::MAX;
 
 /// The first run of blocks, within one leaf and at most as long as one step, that the pool does not have; where the leaf is not in memory, that it may not
 /// have. Damaged blocks count as missing: the base may have what was lost.
@@ -138,23 +136,7 @@ impl Engine {
 
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
         self.adoption.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
-        let client = Client {
-            token: 0,
-            kind: ClientKind::Adopt { read_blocks: 0 },
-            disk,
-            offset_bytes: block * BLOCK,
-            len_bytes: blocks * BLOCK,
-            fua: false,
-            export: NO_EXPORT,
-            session: 0,
-            tag: None,
-            hints: None,
-            // One until its range is locked.
-            remaining: 1,
-            error: None,
-            started_ns: self.clock.now_ns(),
-            waits_since_ns: self.clock.waiting_ns(),
-        };
+        let client = Client::without_host(ClientKind::Adopt { read_blocks: 0 }, disk, block, blocks, &self.clock);
         let id = self.requests.clients.insert(client) as u32;
         if self.requests.ranges.lock(disk.0, block, blocks, id | CLIENT) {
             self.begin_adopting(id);

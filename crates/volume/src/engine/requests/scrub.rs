@@ -151,23 +151,7 @@ impl Engine {
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
         self.scrub.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
-        let client = Client {
-            token: 0,
-            kind: ClientKind::Scrub { stored_blocks: 0 },
-            disk,
-            offset_bytes: block * BLOCK,
-            len_bytes: blocks * BLOCK,
-            fua: false,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: None,
-            // One is for this function.
-            remaining: 1,
-            error: None,
-            started_ns: self.clock.now_ns(),
-            waits_since_ns: self.clock.waiting_ns(),
-        };
+        let client = Client::without_host(ClientKind::Scrub { stored_blocks: 0 }, disk, block, blocks, &self.clock);
         let client = self.requests.clients.insert(client) as u32;
         let mut piece = Piece::new(client, PieceKind::Scrub, disk, block, blocks, 0);
         piece.buf = Some(Buf::new((blocks * BLOCK) as usize));
