@@ -7,10 +7,10 @@ use crate::instant::Store;
 use crate::modelled::{ModelError, ModelUri};
 use crate::ram::SparseMemory;
 use crate::request::{finish, validate};
-use forebay_block::{Completion, Device, Geometry, Op, Request, VirtualClock};
+use forebay_block::{Completion, Device, Geometry, Op, Request, VirtualClock, lock};
 use forebay_model::endurance::Life;
 use forebay_model::ssd::{Command, Counters, Done, Op as Asked, Ssd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Most requests in flight. The longest queue of an NVMe drive is longer, but no model works on more at once.
 const QUEUE_LIMIT: usize = 1024;
@@ -78,11 +78,6 @@ impl std::fmt::Debug for Drive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Drive").field("name", &self.name).finish_non_exhaustive()
     }
-}
-
-fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
-    // The data is consistent even where a thread panicked.
-    core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl VirtualDevice {

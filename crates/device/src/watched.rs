@@ -1,7 +1,7 @@
 //! Counts and times the requests of a device, for the log and the status of a server.
 
-use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, lock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Requests are timed by the lower half of their tags, where that is below this limit: callers number their requests
@@ -78,8 +78,8 @@ pub struct WatchedCounts(Arc<Mutex<DeviceCounts>>);
 
 impl WatchedCounts {
     fn lock(&self) -> MutexGuard<'_, DeviceCounts> {
-        // Counters are consistent after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        // Counters are whole after any panic.
+        lock(&self.0)
     }
 
     /// The statistics now, with the age of the oldest request in flight.

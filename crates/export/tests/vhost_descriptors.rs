@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use forebay_block::lock;
 use forebay_export::frontend::Frontend;
 use forebay_export::vhost::{Vhost, VhostEvent, Wanted};
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,7 +16,7 @@ use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Queues of the device: the server has to hold a kick and a call for each.
@@ -60,7 +61,7 @@ fn awaited(mut is_so: impl FnMut() -> bool, what: &str) {
 
 #[test]
 fn a_client_cannot_use_up_the_server_s_descriptors() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&ALONE);
     let dir = std::env::temp_dir().join(format!("forebay-vhost-descriptors-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("s");
@@ -129,7 +130,7 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
 /// a second in each iteration.
 #[test]
 fn regression_a_client_that_cannot_be_let_in_keeps_no_machine_waiting() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock(&ALONE);
     let dir = std::env::temp_dir().join(format!("forebay-vhost-second-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("s");

@@ -7,6 +7,7 @@ mod cli_record;
 mod demo;
 mod doctor;
 mod hosts;
+mod mean;
 mod measure;
 mod output;
 mod parallel;

@@ -1,5 +1,6 @@
 //! Computes the cells of a table in parallel.
 
+use forebay_block::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ pub fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync)
                     cells.get(at).map(|cell| (at, cell))
                 } {
                     let result = work(cell);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, result);
+                    lock(&done).insert(at, result);
                 }
             });
         }

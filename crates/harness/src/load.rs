@@ -2,14 +2,14 @@
 
 use crate::part::{Part, STRIPE_BLOCKS};
 use anyhow::{Result, bail};
-use forebay_block::{BLOCK_BYTES, Random};
+use forebay_block::{BLOCK_BYTES, Random, lock};
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri, Reply, ZeroFlags};
 use forebay_proof::oracle::{Made, Oracle};
 use forebay_proof::stamp::{BLOCK_SECTORS, Content, SECTOR_BYTES, content_of, fill_all};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Longest time without an answer from the server.
@@ -85,7 +85,7 @@ pub struct Connection<'a> {
 
 /// Locks the oracle; a panic of another thread cannot have left a change in it half done.
 pub fn ask(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
-    oracle.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(oracle)
 }
 
 /// Connects to an export.

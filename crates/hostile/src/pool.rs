@@ -2,7 +2,7 @@
 //! checksums, so that the structures reach the parsers.
 
 use forebay_block::checksum::crc32c;
-use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Request};
+use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Op, Request, lock};
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
@@ -12,7 +12,7 @@ use forebay_volume::mirror::{Candidate, Consent, join};
 use forebay_volume::recovery::format::NewDisk;
 use forebay_volume::recovery::{OpenError, format, open, open_alone};
 use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub(crate) const POOL: [u8; 16] = [7; 16];
 /// Two groups in a band: 64 blocks and 16.
@@ -47,7 +47,7 @@ impl Device for Ram {
     fn submit(&mut self, request: Request) {
         self.requests += 1;
         assert!(self.requests < REQUESTS_MAX, "device requests without end");
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = lock(&self.bytes);
         let mut at = request.offset_bytes as usize;
         let mut back = None;
         match request.op {
@@ -93,7 +93,7 @@ type Shared = Vec<Arc<Mutex<Vec<u8>>>>;
 fn devices(images: Images) -> (Devices, Shared) {
     let shared: Shared = images.into_iter().map(|bytes| Arc::new(Mutex::new(bytes))).collect();
     let list = shared.iter().map(|bytes| {
-        let size_bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+        let size_bytes = lock(bytes).len() as u64;
         let geometry = Geometry {
             size_bytes,
             logical_block_bytes: 512,
@@ -108,7 +108,7 @@ fn devices(images: Images) -> (Devices, Shared) {
 }
 
 fn bytes_of(shared: &Shared) -> Images {
-    let copy = |at: usize| shared[at].lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let copy = |at: usize| lock(&shared[at]).clone();
     [copy(0), copy(1)]
 }
 

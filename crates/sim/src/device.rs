@@ -11,12 +11,12 @@ mod wounds;
 use crate::fault::{Fault, FaultKind};
 use crate::order::{Hold, Places};
 use crate::power::Power;
-use forebay_block::VirtualClock;
 use forebay_block::{Completion, Device, Geometry, Request};
+use forebay_block::{VirtualClock, lock};
 use queue::Queue;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 pub use behaviour::{AfterDiscard, Behaviour};
 pub use timing::Timing;
@@ -42,8 +42,8 @@ impl SimDevice {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // A panic of the volume is a finding; the device's contents are consistent nevertheless.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        // A panic of the volume's is a finding; what the device holds is whole all the same.
+        lock(&self.queue)
     }
 
     /// Sets whether other devices hold the same data: if so, this device's faults excuse no error.

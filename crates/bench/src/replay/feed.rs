@@ -1,8 +1,9 @@
 //! Passes the I/Os of a trace to the workers: a thread reads ahead, and workers take one I/O at a time, in order.
 
 use super::{ReplayIo, Requests, SourceError, TraceSource};
+use forebay_block::lock;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Most batches that the reader is ahead; a batch has some thousand I/Os.
@@ -52,11 +53,6 @@ impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Feed")
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A worker that panicked leaves consistent data, since it only advances an index.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Feed {

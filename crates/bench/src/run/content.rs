@@ -4,8 +4,8 @@ use crate::data::verify::{Judged, Layout, ReadView, VerifyError, WrittenMap};
 use crate::data::{Content, DataError};
 use crate::job::model::Job;
 use crate::pattern::Next;
-use forebay_block::OpKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use forebay_block::{OpKind, lock};
+use std::sync::{Arc, Mutex};
 
 /// Bit from which generations contain the thread's number, so that no two threads use the same generation.
 const THREAD_BIT: u32 = 44;
@@ -43,7 +43,7 @@ impl Maps {
     fn get(&self, job: &Job, region: (u64, u64)) -> Result<Arc<WrittenMap>, ContentError> {
         let layout = Layout::of(job, region)?;
         let end = |region: (u64, u64)| region.0.saturating_add(region.1);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let fits = |found: &&Known| {
             let own = found.map.layout();
             let apart = layout.origin_bytes().abs_diff(own.origin_bytes());

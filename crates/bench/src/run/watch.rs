@@ -5,9 +5,10 @@ use super::facts::TargetFacts;
 use super::result::{JobResult, SteadyState};
 use super::steady::Seeker;
 use crate::job::steady::Steady;
+use forebay_block::lock;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Gets the share of the run that is over, and a function that returns the result so far. Returns true once enough is
 /// known.
@@ -36,7 +37,7 @@ impl Watch {
     /// Whether the run may end, given the `share` of it that is over.
     pub fn is_enough(&self, share: f64, so_far: &dyn Fn() -> JobResult) -> bool {
         let Some(asks) = &self.asks else { return false };
-        asks.lock().unwrap_or_else(PoisonError::into_inner)(share, so_far)
+        lock(asks)(share, so_far)
     }
 }
 

@@ -412,7 +412,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 submitted_ns: created,
                 offset_bytes: next.offset_bytes,
                 len_bytes: next.len_bytes,
-                depth: self.in_flight.min(u64::from(u16::MAX)) as u16,
+                depth: Record::clamp_depth(self.in_flight),
                 kind: next.kind,
                 measured,
                 is_backlog,

@@ -14,7 +14,8 @@ use super::verdict::Verdict;
 use super::written::Written;
 use crate::run::{JobResult, Watch};
 use crate::stats::Confidence;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use forebay_block::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Shares of a run after which it is looked at.
 const AT: [f64; 4] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0];
@@ -50,7 +51,7 @@ impl Looks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The watch that ends the run.

@@ -50,8 +50,8 @@ impl Record {
     /// A depth as records store it: 65,535 if it is larger.
     #[inline]
     #[must_use]
-    pub const fn clamp_depth(depth: u32) -> u16 {
-        if depth > u16::MAX as u32 { u16::MAX } else { depth as u16 }
+    pub const fn clamp_depth(depth: u64) -> u16 {
+        if depth > u16::MAX as u64 { u16::MAX } else { depth as u16 }
     }
 
     /// The record as bytes of a file (`docs/telemetry.md`, "Record").

@@ -9,12 +9,13 @@ use super::outlet::{Full, Message, Outlet, Shared, chunk};
 use super::record::RECORD_BYTES;
 use super::recorder::Recorder;
 use forebay_block::checksum::crc32c;
+use forebay_block::lock;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Most chunks per thread.
@@ -213,7 +214,7 @@ impl Spill {
         // No answer: out of time, or the thread is gone (a panic in the target).
         let is_clean = self.done.recv_timeout(timeout).unwrap_or(false);
         let status = self.shared.status();
-        let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failure = lock(&self.shared.failure).take();
         let at_bytes = status.bytes;
         let failure = failure.map(|source| TelemetryError::Write { name: self.name, at_bytes, source });
         SpillReport { status, lost: status.handed.saturating_sub(status.written), failure, is_clean }
@@ -309,7 +310,7 @@ impl Writer {
     }
 
     fn fail(&self, error: io::Error) -> bool {
-        *self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *lock(&self.shared.failure) = Some(error);
         false
     }
 }

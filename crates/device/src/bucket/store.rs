@@ -3,11 +3,11 @@
 use super::error::BucketError;
 use super::job::Failure;
 use crate::throttle::{Throttle, with_number};
-use forebay_block::{IoErrorKind, Random};
+use forebay_block::{IoErrorKind, Random, lock};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutPayload};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -112,7 +112,7 @@ impl Store {
     }
 
     fn outage(&self) -> MutexGuard<'_, Outage> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.outage)
     }
 
     /// Repeats a request that transfers `carried_bytes` in either direction. Also returns whether it was sent more
@@ -170,7 +170,7 @@ impl Store {
 
     /// Varies a pause from half to twice, so that requests that failed together are not repeated together.
     fn pause(&self, delay: Duration) -> Duration {
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = lock(&self.random);
         delay / 2 + Duration::from_millis(random.below(delay.as_millis() as u64 * 3 / 2))
     }
 
@@ -222,7 +222,7 @@ impl Store {
     pub(crate) fn given_up(&self, doing: &str, why: &str) -> bool {
         const CAUSE: &str = "request to a store failed";
         let now_ns = self.begun.elapsed().as_nanos() as u64;
-        let mut throttle = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut throttle = lock(&self.given_up);
         let Some(more) = throttle.happened(now_ns, CAUSE, &self.name) else { return false };
         let message = with_number(&format!("{}: cannot {doing}: {why}", self.name), more);
         warn!(

@@ -7,11 +7,12 @@ use super::name::ObjectName;
 use super::store::{Refused, Store};
 use crate::bell::Bell;
 use bytes::Bytes;
+use forebay_block::lock;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
@@ -29,19 +30,19 @@ pub(crate) struct Answers {
 
 impl Answers {
     fn give(&self, answer: Answer) {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+        lock(&self.list).push(answer);
         self.bell.ring();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        lock(&self.list).is_empty()
     }
 
     /// Takes all answers.
     pub(crate) fn take(&self) -> Vec<Answer> {
         // The bell is cleared first: an answer that arrives afterwards rings it again.
         self.bell.clear();
-        std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.list))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::open_error::OpenError;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The lock of a session on a path: none at first, shared while there are only readers, exclusive from the first
@@ -49,8 +49,8 @@ impl Hold {
     /// # Errors
     /// [`OpenError::InUse`] where others hold the path; or the error of opening it.
     pub(super) fn take(&self, mode: OpenMode, timeout: Duration) -> Result<Arc<File>, OpenError> {
-        // The holder is consistent even after a thread has panicked.
-        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        // A thread that panicked has left a holder that says what it has.
+        let mut holder = forebay_block::lock(&self.holder);
         open::retry_while_in_use(timeout, || self.take_once(&mut holder, mode))
     }
 

@@ -4,12 +4,12 @@
 use super::arena::Arena;
 use super::error::OpenError;
 use crate::modelled::{ModelError, ModelUri};
-use forebay_block::{Done, Io, OpKind, Queue, Random, VirtualClock, VirtualQueue};
+use forebay_block::{Done, Io, OpKind, Queue, Random, VirtualClock, VirtualQueue, lock};
 use forebay_model::endurance::Life;
 use forebay_model::host::{Profile, Thread};
 use forebay_model::ssd::{Command, Counters, Done as Ended, Op, Ssd};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A modelled drive and its users.
 struct Shared {
@@ -33,11 +33,6 @@ impl std::fmt::Debug for ModelSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ModelSource").field("uri", &self.uri).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is consistent even where a thread panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ModelSource {

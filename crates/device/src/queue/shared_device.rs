@@ -3,10 +3,10 @@
 
 use crate::bell::Bell;
 use crate::file::kernel;
-use forebay_block::{Completion, Device, Geometry, Request};
+use forebay_block::{Completion, Device, Geometry, Request, lock};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Polls of a device that completes in `poll` before `carry_out` leaves the rest to `take`.
@@ -53,7 +53,7 @@ impl Handle {
     }
 
     fn lock(&self) -> MutexGuard<'_, SharedDevice> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(super) fn geometry(&self) -> Geometry {

@@ -7,8 +7,8 @@ use super::{BUFFER_MAX_BYTES, BUFFERS_MAX_BYTES, OpenError, OpenedQueues, QUEUES
 use crate::file::OpenMode;
 use crate::nbd_client::NbdUri;
 use crate::target::{Target, open};
-use forebay_block::Device;
-use std::sync::{Arc, Mutex, PoisonError};
+use forebay_block::{Device, lock};
+use std::sync::{Arc, Mutex};
 
 /// A target from which queues with different options are made, even while others are in use.
 ///
@@ -93,8 +93,8 @@ impl Source {
         match &self.kind {
             Kind::File(hold) => open_file(hold, options, count),
             Kind::Device { target, opened } => {
-                // A thread that panicked while it opened the device has stored nothing.
-                let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+                // A thread that panicked while it opened has left nothing.
+                let mut opened = lock(opened);
                 open_shared(&self.name, &device(target, &mut opened, options.read_only)?, options, count)
             }
             Kind::Given(handle) => open_shared(&self.name, handle, options, count),

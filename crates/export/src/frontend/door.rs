@@ -7,12 +7,13 @@
 
 use super::{FrontRequest, Frontend, FrontendError};
 use crate::server::Peer;
+use forebay_block::lock;
 use forebay_volume::{Outcome, RequestError};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Most requests taken in one iteration, so that one door does not hold up the others.
 const RECEIVE_MAX: usize = 256;
@@ -191,7 +192,7 @@ impl Frontend for Door {
     }
 
     fn peer(&self) -> Option<Peer> {
-        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.shared.peer)
     }
 
     fn clients(&self) -> u64 {
@@ -279,7 +280,7 @@ impl DoorSide {
     /// flight.
     pub fn set_peer(&self, peer: Option<Peer>) {
         self.shared.clients.fetch_add(u64::from(peer.is_some()), Ordering::Release);
-        *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
+        *lock(&self.shared.peer) = peer;
     }
 }
 

@@ -5,6 +5,7 @@ use super::client::{Device, IN_FLIGHT_MAX, wait};
 use super::watchdog::Watchdog;
 use crate::frontend::{Door, open_door};
 use crate::server::{Listen, Listener, Peer, peer};
+use forebay_block::lock;
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::{BackendReqHandler, Error as ProtocolError};
@@ -67,7 +68,7 @@ struct Events(Arc<Mutex<VecDeque<VhostEvent>>>);
 
 impl Events {
     fn locked(&self) -> MutexGuard<'_, VecDeque<VhostEvent>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn push(&self, event: VhostEvent) {
@@ -163,8 +164,8 @@ impl Server {
     }
 
     fn device(&self) -> MutexGuard<'_, Device> {
-        // Only this thread locks the device; the crate that parses messages requires a mutex.
-        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+        // The thread has it for itself; the crate that reads messages wants it shared.
+        lock(&self.device)
     }
 
     fn run(self) {

@@ -2,9 +2,10 @@
 //! after the socket's time limit passes, or after it could not receive the descriptors of a message; it gives up only
 //! once the socket is shut down.
 
+use forebay_block::lock;
 use rustix::net::{Shutdown, shutdown};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long a message may take, from its first byte to the end of its answer, without the time that the server itself
@@ -31,7 +32,7 @@ pub struct Paused {
 
 impl Watchdog {
     fn locked(&self) -> MutexGuard<'_, Watched> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Watches another client, or none.

@@ -3,9 +3,10 @@
 use super::message::Pong;
 use anyhow::{Context, Result};
 use forebay_bench::run::{Clock, Offset, OffsetMeter, RoundTrip, TscClock};
+use forebay_block::lock;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of unanswered pings: a host that answers none gets no more.
@@ -51,7 +52,7 @@ impl Clocks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Starts a new measurement: because clocks drift, offsets use only round trips from now on.

@@ -7,12 +7,13 @@ use super::message::{FromHost, ToHost};
 use super::name::HostName;
 use crate::output;
 use anyhow::{Context, Result};
+use forebay_block::lock;
 use forebay_daemon::text::{chain, harmless};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -119,7 +120,7 @@ impl Link {
 
     /// The last error line of the host, where there was any.
     pub fn complaint(&self) -> Option<String> {
-        let complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let complaint = lock(&self.complaint).clone();
         (!complaint.is_empty()).then_some(complaint)
     }
 
@@ -210,7 +211,7 @@ fn pass_on(stderr: ChildStderr, host: &str, last: &Mutex<String>) {
         if number < COMPLAINTS_MAX && !text.is_empty() {
             let text = text.strip_prefix("forebay: ").unwrap_or(&text);
             output::complain(format!("{host}: {text}"));
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = text.to_owned();
+            *lock(last) = text.to_owned();
         }
     }
 }

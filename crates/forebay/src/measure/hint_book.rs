@@ -2,12 +2,12 @@
 //! ([`forebay_block::Io::hint`]); the book maps the numbers to hints.
 
 use forebay_bench::job::model::Evidence;
-use forebay_block::Io;
+use forebay_block::{Io, lock};
 use forebay_prism::{HostFacts, HostHints, Lifetime};
 use forebay_trace::{Flags, Knows, Names, Op, Request};
 use forebay_volume::{HintPart, HintParts};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum number of entries, of some 250 bytes each; the pool gets no hints beyond that. It equals the maximum number of file names in a
 /// trace.
@@ -24,8 +24,8 @@ pub struct HintBook {
 
 impl HintBook {
     fn entries(&self) -> MutexGuard<'_, Vec<HostHints>> {
-        // A panic of another thread leaves the entries intact: each is pushed whole.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        // Entries are pushed whole.
+        lock(&self.entries)
     }
 
     /// The hints of an I/O for the pool; `None` where there are none.

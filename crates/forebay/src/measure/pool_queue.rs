@@ -2,7 +2,7 @@
 
 use super::hint_book::HintBook;
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_block::{Buf, DiskId, Done, Io, IoError, IoErrorKind, OpKind, Queue};
+use forebay_block::{Buf, DiskId, Done, Io, IoError, IoErrorKind, OpKind, Queue, lock};
 use forebay_daemon::config::{self, Config};
 use forebay_daemon::pool::{self, Budget, Ids, Opening, now_ns};
 use forebay_device::OpenMode;
@@ -10,7 +10,7 @@ use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
 use forebay_volume::{self as volume, Completion, Engine, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Where several threads share a pool, none sleeps in its engine for longer than this, in nanoseconds.
@@ -76,12 +76,7 @@ pub struct PoolTarget {
     pub hint_book: Arc<HintBook>,
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // A panic of another thread has already ended the run; the figures of the others are still reported.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The reason why a pool could not be stopped cleanly.
+/// Why a pool could not be stopped cleanly.
 pub(super) fn unclean(pool: &Pool) -> anyhow::Error {
     let counters = pool.engine.status().counters;
     let reason = counters.last_checkpoint_error.or(counters.last_flush_error);

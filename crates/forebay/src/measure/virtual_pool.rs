@@ -8,7 +8,7 @@ use super::pool_intervals::PoolIntervals;
 use super::pool_queue::{Ended, choose_disk, describe, load, split_name, unclean};
 use super::wear::{self, Role, Wear};
 use anyhow::{Context, Result, bail};
-use forebay_block::{Buf, DiskId, Done, Io, Queue, Random, VirtualClock, VirtualQueue};
+use forebay_block::{Buf, DiskId, Done, Io, Queue, Random, VirtualClock, VirtualQueue, lock};
 use forebay_daemon::config::Config;
 use forebay_daemon::pool::{self, Ids, Opening};
 use forebay_device::modelled::DEFAULT_HOST;
@@ -17,7 +17,7 @@ use forebay_device::{Drive, ModelUri, Target, VirtualDevice};
 use forebay_model::host::{Profile, Thread};
 use forebay_volume::{Completion, Devices, Pool, Request};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Interval in which the engine runs where nothing else happens, in nanoseconds; it bounds how long idle work waits.
 const TICK_NS: u64 = 1_000_000;
@@ -105,12 +105,7 @@ pub struct VirtualPool {
     hint_book: Arc<HintBook>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Plain data, which stays consistent even where its last user panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The models of a configuration, fast tier first; empty where its tiers are real.
+/// The models of a configuration, fast one first; none where its tiers are real.
 fn models(config: &Config) -> Vec<&ModelUri> {
     config.targets().filter_map(|target| if let Target::Model(uri) = target { Some(uri) } else { None }).collect()
 }

@@ -2,7 +2,8 @@
 
 use super::run::{Row, STAGED_PERCENT};
 use super::staging::Reads;
-use super::verdict::{LOSS_MAX, Set, Summary, TELLING_MIN, mean, untelling, verdicts};
+use super::verdict::{LOSS_MAX, Set, Summary, TELLING_MIN, untelling, verdicts};
+use crate::mean::mean;
 use crate::output;
 use forebay_placement::cache::Policy;
 use serde_json::{Map, Value, json};

@@ -3,6 +3,7 @@
 use super::requests::Origin;
 use super::run::Row;
 use super::staging::Reads;
+use crate::mean::mean;
 use forebay_placement::cache::Policy;
 use std::collections::BTreeSet;
 
@@ -109,12 +110,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
-}
-
-/// Number of rows in which even the optimum has next to no hits.
+/// Rows of which even the optimum hits next to nothing.
 pub fn untelling(rows: &[&Row]) -> usize {
     rows.iter().filter(|row| !row.is_telling()).count()
 }

@@ -6,6 +6,7 @@ use crate::output::{self, Format};
 use crate::parallel::processors;
 use crate::traces::{self, Levels, Loaded, Named, Order, Read, Reader, read_by};
 use anyhow::{Result, anyhow, bail};
+use forebay_block::lock;
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::finding::finding;
 use forebay_prism::Need;
@@ -183,7 +184,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
             scope.spawn(|| {
                 while let Some(trace) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let analysed = one(trace);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((trace.name.clone(), analysed));
+                    lock(&done).push((trace.name.clone(), analysed));
                 }
             });
         }

@@ -80,7 +80,7 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
     let count = if limit.is_some() { u64::MAX } else { options.count };
     let (next, stop, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Found::default()));
     let bar = Live::new();
-    let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || forebay_block::lock(&found);
     let work = || {
         // At least one life runs, however short the time: a campaign without lives would count as good.
         let is_time = || next.load(Ordering::Relaxed) == 0 || limit.is_none_or(|limit| begin.elapsed() < limit);

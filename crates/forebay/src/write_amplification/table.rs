@@ -2,6 +2,7 @@
 
 use super::policies::Policy;
 use super::run::{Findings, Row};
+use crate::mean::mean;
 use crate::output;
 use forebay_placement::grouping::Kind;
 use serde_json::{Map, Value, json};
@@ -26,11 +27,6 @@ impl Row {
     fn over_sepbit(&self) -> f64 {
         self.ours() / self.published[&Policy::SEPBIT]
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
 }
 
 impl Findings {

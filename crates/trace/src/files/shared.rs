@@ -1,9 +1,10 @@
 //! State shared by the thread and its owner: waiting changes, and the watch's state. The lock is held only for copying, never during I/O.
 
 use super::{Change, WatchState};
+use forebay_block::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Most changes that wait.
 pub const CHANGES_MAX: usize = 1 << 16;
@@ -33,8 +34,8 @@ fn extents(change: &Change) -> usize {
 
 impl Shared {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Nothing that can panic is done while the lock is held.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        // Nothing that can panic is done while it is held.
+        lock(&self.held)
     }
 
     /// Adds changes; returns the number of changes and extents that are then waiting.

@@ -12,7 +12,8 @@ use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use forebay_block::lock;
+use std::sync::{Arc, Mutex};
 
 /// Longest name or path that is accepted in bytes; Linux has paths of up to 4,096 bytes.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -58,12 +59,7 @@ fn position<'a>(mut names: impl Iterator<Item = &'a str>, text: &[u8]) -> Option
     names.position(|name| name.as_bytes().eq_ignore_ascii_case(text)).and_then(|position| i32::try_from(position).ok())
 }
 
-/// Takes the lock, even if a decoder panicked: names are only ever added, so they stay consistent.
-pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The pages of one column in one row group.
+/// Pages of one column of one row group.
 pub(super) struct Pages {
     inner: SerializedPageReader<Input>,
     field: Field,
