@@ -8,6 +8,7 @@ pub mod figures;
 pub mod geometry;
 pub mod ident;
 mod lock;
+pub mod log_linear;
 pub mod mistakes;
 pub mod queue;
 pub mod random;

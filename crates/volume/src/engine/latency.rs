@@ -1,7 +1,9 @@
 //! A histogram of latencies.
 
-/// Buckets per power of two: a resolution of 1/16.
-const SUB_BUCKETS: usize = 16;
+use forebay_block::log_linear;
+
+/// Buckets per power of two, as one: a resolution of 1/16.
+const SUB_BITS: u32 = 4;
 
 /// Latencies in log-linear buckets (relative error at most 1/16).
 #[derive(Clone)]
@@ -11,9 +13,13 @@ pub struct LatencyHistogram {
     sum_ns: u64,
 }
 
+fn bucket(value: u64) -> usize {
+    log_linear::bucket::<SUB_BITS>(value)
+}
+
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        Self { counts: vec![0; 64 * SUB_BUCKETS], total: 0, sum_ns: 0 }
+        Self { counts: vec![0; bucket(u64::MAX) + 1], total: 0, sum_ns: 0 }
     }
 }
 
@@ -26,7 +32,7 @@ impl std::fmt::Debug for LatencyHistogram {
 impl LatencyHistogram {
     /// Counts one value in nanoseconds.
     pub fn record(&mut self, value_ns: u64) {
-        let at = Self::bucket(value_ns);
+        let at = bucket(value_ns);
         self.counts[at] += 1;
         self.total += 1;
         self.sum_ns = self.sum_ns.saturating_add(value_ns);
@@ -37,29 +43,6 @@ impl LatencyHistogram {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.total += other.total;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-    }
-
-    fn bucket(value: u64) -> usize {
-        if value < SUB_BUCKETS as u64 {
-            return value as usize;
-        }
-        let power = 63 - value.leading_zeros() as usize;
-        let sub = (value >> (power - 4)) as usize & (SUB_BUCKETS - 1);
-        (power - 3) * SUB_BUCKETS + sub
-    }
-
-    fn lower_bound(bucket: usize) -> u64 {
-        if bucket < SUB_BUCKETS {
-            return bucket as u64;
-        }
-        let power = bucket / SUB_BUCKETS + 3;
-        (1 << power) + ((bucket % SUB_BUCKETS) as u64) * (1 << (power - 4))
-    }
-
-    /// The largest value that a bucket counts.
-    fn upper_bound(bucket: usize) -> u64 {
-        // Behind the last bucket there are no 64-bit values.
-        if bucket >= Self::bucket(u64::MAX) { u64::MAX } else { Self::lower_bound(bucket + 1) - 1 }
     }
 
     /// Number of values.
@@ -80,7 +63,7 @@ impl LatencyHistogram {
         let mut from = 0;
         powers.map(move |power| {
             let bound_ns = 1u64 << power;
-            let to = Self::bucket(bound_ns);
+            let to = bucket(bound_ns);
             let count = self.counts[std::mem::replace(&mut from, to)..to].iter().sum();
             (bound_ns, count)
         })
@@ -98,7 +81,7 @@ impl LatencyHistogram {
         for (i, &count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Some(Self::upper_bound(i));
+                return Some(log_linear::bounds::<SUB_BITS>(i).1);
             }
         }
         None
@@ -108,20 +91,6 @@ impl LatencyHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn buckets_are_ordered_and_precise() {
-        let mut last = 0;
-        for value in (0..2000).chain([1 << 20, (1 << 40) + 12345, u64::MAX]) {
-            let bucket = LatencyHistogram::bucket(value);
-            assert!(bucket >= last && bucket < 64 * SUB_BUCKETS);
-            last = bucket;
-            let low = LatencyHistogram::lower_bound(bucket);
-            assert!(low <= value && value - low <= value / 16, "{value} in bucket from {low}");
-            let high = LatencyHistogram::upper_bound(bucket);
-            assert!(value <= high && high - value <= value / 16, "{value} in bucket to {high}");
-        }
-    }
 
     #[test]
     fn octaves_count_exactly_what_lies_below_each_power_of_two() {
