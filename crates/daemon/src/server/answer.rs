@@ -4,8 +4,8 @@ use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
-use crate::config::explain_rule;
-use crate::control::{Question, ScrubAction, TOO_MANY_CHANGES};
+use crate::config::{Place, explain_rule};
+use crate::control::{ClassUpdate, Question, ScrubAction, TOO_MANY_CHANGES};
 use crate::evidence::Wanted;
 use crate::pool::{Budget, PoolBackend, classes, now_ns, scrub};
 use crate::text::chain;
@@ -13,8 +13,8 @@ use forebay_device::TargetError;
 use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
-use forebay_volume::AdminError;
 use forebay_volume::layout::scrub_record::ScrubState;
+use forebay_volume::{AdminError, Engine};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -42,6 +42,25 @@ fn refusal(text: impl ToString) -> Value {
     json!({ "error": text.to_string() })
 }
 
+/// What comes of a request that is not refused.
+enum Reply {
+    /// Its answer.
+    Now(Value),
+    /// Its answer when a job has ended.
+    Later(Box<Job>),
+}
+
+impl Reply {
+    fn later(job: Job) -> Self {
+        Self::Later(Box::new(job))
+    }
+}
+
+/// A change with an answer that is known as soon as it is durable.
+fn known(client: u64, checkpoint: Checkpoint, answer: Value) -> Reply {
+    Reply::later(Job::durable(client, checkpoint, Answer::Known(answer), now_ns(), None))
+}
+
 impl Answerer {
     /// An answerer without jobs.
     pub fn new(fixed: Fixed, overcommit: bool) -> Self {
@@ -57,106 +76,96 @@ impl Answerer {
         server: &mut ServerControl<'_>,
         block_devices: &mut BlockDevices,
     ) {
-        let question: Question = match serde_json::from_slice(line) {
-            Ok(question) => question,
-            Err(error) => {
-                self.answers.push((client, refusal(format!("not a request: {error}"))));
-                return;
-            }
-        };
-        match question {
-            Question::Status => {
-                let status = snapshot(&self.fixed, backend, server, block_devices, now_ns());
-                self.answers.push((client, json!({ "ok": status })));
-            }
-            Question::ClassList => {
-                let list = json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) });
-                self.answers.push((client, json!({ "ok": list })));
-            }
-            Question::DiskList => {
-                self.answers.push((client, json!({ "ok": { "disks": disks(backend) } })));
-            }
+        let question = serde_json::from_slice(line).map_err(|error| format!("not a request: {error}"));
+        match question.and_then(|question| self.reply(client, question, backend, server, block_devices)) {
+            Ok(Reply::Now(value)) => self.answers.push((client, json!({ "ok": value }))),
+            Ok(Reply::Later(job)) => self.jobs.push(*job),
+            Err(reason) => self.answers.push((client, refusal(reason))),
+        }
+    }
+
+    fn reply(
+        &self,
+        client: u64,
+        question: Question,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        block_devices: &mut BlockDevices,
+    ) -> Result<Reply, String> {
+        let value = match question {
+            Question::Status => snapshot(&self.fixed, backend, server, block_devices, now_ns()),
+            Question::ClassList => class_list(backend),
+            Question::DiskList => json!({ "disks": disks(backend) }),
             Question::DeviceAttach { disk } => {
-                let named = disk_meant(disk.as_deref(), backend);
-                let answer = named.and_then(|disk| self.attach_device(&disk, backend, server, block_devices));
-                self.answers.push((client, answer.map_or_else(refusal, |state| json!({ "ok": state }))));
+                let disk = disk_meant(disk.as_deref(), backend)?;
+                self.attach_device(&disk, backend, server, block_devices)?
             }
             Question::Device { disk } => {
-                let named = disk_meant(disk.as_deref(), backend);
-                let state = named.map(|disk| {
-                    let exports = exports_of(&disk, backend, server.exports());
-                    self.device_state(&disk, &exports, block_devices)
-                });
-                self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
+                let disk = disk_meant(disk.as_deref(), backend)?;
+                let exports = exports_of(&disk, backend, server.exports());
+                self.device_state(&disk, &exports, block_devices)
             }
-            Question::Scrub { action: ScrubAction::Start } if let Some(left) = &self.fixed.left => {
-                let why = format!(
-                    "the pool is not whole: {}. What is gone is known, and `forebay status CONFIG` lists it; a scrub would call that damage, too (`forebay verify` reads all that is left)",
-                    left.label
-                );
-                self.answers.push((client, refusal(why)));
-            }
-            Question::Scrub { action } => {
-                let engine = &mut backend.pool.engine;
-                let checkpoint = Checkpoint::after_change(engine);
-                match action {
-                    ScrubAction::Start => {
-                        let was_going_on = engine.scrub().record.state == ScrubState::Running;
-                        engine.start_scrub();
-                        if !was_going_on {
-                            info!("a scrub reads everything that is stored");
-                        }
-                    }
-                    ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
-                    ScrubAction::Pause | ScrubAction::Status => {}
-                }
-                let answer = scrub::json(engine);
-                let is_kept = engine.read_only_reason().is_none() && engine.checkpoint_pending();
-                if action != ScrubAction::Status && is_kept && self.jobs.len() < JOBS_MAX {
-                    // The answer waits for a checkpoint, so that the begun scrub survives a power cut.
-                    self.jobs.push(Job::durable(client, checkpoint, Answer::Known(answer), now_ns(), None));
-                } else {
-                    self.answers.push((client, json!({ "ok": answer })));
-                }
-            }
-            Question::EvidenceList => {
-                self.answers.push((client, json!({ "ok": backend.evidence.describe() })));
-            }
+            Question::Scrub { action } => return self.scrub(client, action, backend),
+            Question::EvidenceList => backend.evidence.describe(),
             Question::EvidenceAttach { disk, device, mount, hints, files } => {
-                let named = disk_meant(disk.as_deref(), backend);
-                let attached = named.and_then(|disk| {
-                    let wanted = Wanted { disk, device, mount, hints, files };
-                    attach_evidence(wanted, backend, server.exports())
-                });
-                let answer = match attached {
-                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
-                    Err(reason) => refusal(reason),
-                };
-                self.answers.push((client, answer));
+                let disk = disk_meant(disk.as_deref(), backend)?;
+                let wanted = Wanted { disk, device, mount, hints, files };
+                attach_evidence(wanted, backend, server.exports())?;
+                backend.evidence.describe()
             }
             Question::EvidenceDetach { disk } => {
-                let detached = disk_meant(disk.as_deref(), backend).and_then(|name| {
-                    let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
-                    let gone = id.map_or(0, |id| backend.evidence.detach(id));
-                    if gone > 0 {
-                        info!("evidence: {gone} sources of disk {name} were detached");
-                        Ok(())
-                    } else {
-                        Err(format!("disk {name:?} has no source of evidence"))
-                    }
-                });
-                let answer = match detached {
-                    Ok(()) => json!({ "ok": backend.evidence.describe() }),
-                    Err(reason) => refusal(reason),
-                };
-                self.answers.push((client, answer));
+                let name = disk_meant(disk.as_deref(), backend)?;
+                let id = backend.pool.engine.disk_named(&name).map(|disk| disk.id);
+                let gone = id.map_or(0, |id| backend.evidence.detach(id));
+                if gone == 0 {
+                    return Err(format!("disk {name:?} has no source of evidence"));
+                }
+                info!("evidence: {gone} sources of disk {name} were detached");
+                backend.evidence.describe()
             }
-            change if self.jobs.len() < JOBS_MAX => match self.change(client, change, backend, server) {
-                Ok(job) => self.jobs.push(job),
-                Err(reason) => self.answers.push((client, refusal(reason))),
-            },
-            _ => self.answers.push((client, refusal(TOO_MANY_CHANGES))),
+            Question::ClassSet { name, change } => return self.set_class(client, &name, change, backend),
+            Question::ClassAdd { name, place, rest } => return self.add_class(client, name, place, rest, backend),
+            Question::ClassImport { text } => return self.import_classes(client, &text, backend),
+            Question::DiskAdd { name, size_bytes, export, base } => {
+                let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
+                return self.add_disk(client, new, base.as_deref(), backend, server);
+            }
+            Question::DiskResize { name, size_bytes } => return self.resize_disk(client, &name, size_bytes, backend),
+            Question::DiskDetachBase { name } => return self.detach_base(client, name, backend),
+            Question::DiskRemove { name } => return self.remove_disk(client, &name, backend, server),
+        };
+        Ok(Reply::Now(value))
+    }
+
+    fn scrub(&self, client: u64, action: ScrubAction, backend: &mut PoolBackend) -> Result<Reply, String> {
+        if action == ScrubAction::Start
+            && let Some(left) = &self.fixed.left
+        {
+            return Err(format!(
+                "the pool is not whole: {}. What is gone is known, and `forebay status CONFIG` lists it; a scrub would call that damage, too (`forebay verify` reads all that is left)",
+                left.label
+            ));
         }
+        let engine = &mut backend.pool.engine;
+        let checkpoint = Checkpoint::after_change(engine);
+        match action {
+            ScrubAction::Start => {
+                let was_going_on = engine.scrub().record.state == ScrubState::Running;
+                engine.start_scrub();
+                if !was_going_on {
+                    info!("a scrub reads everything that is stored");
+                }
+            }
+            ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
+            ScrubAction::Pause | ScrubAction::Status => {}
+        }
+        let answer = scrub::json(engine);
+        let is_kept = engine.read_only_reason().is_none() && engine.checkpoint_pending();
+        if action != ScrubAction::Status && is_kept && self.jobs.len() < JOBS_MAX {
+            // Who hears that it has begun may rely on it after a power cut.
+            return Ok(Reply::later(Job::durable(client, checkpoint, Answer::Known(answer), now_ns(), None)));
+        }
+        Ok(Reply::Now(answer))
     }
 
     /// Makes a disk a block device of the kernel, unless it is one already.
@@ -199,137 +208,160 @@ impl Answerer {
         json!({ "disk": disk, "exports": names, "device": device, "state": state, "addresses": addresses })
     }
 
-    fn change(
+    /// The checkpoint that makes a change durable which begins now.
+    fn begin_change(&self, engine: &Engine) -> Result<Checkpoint, String> {
+        if self.jobs.len() >= JOBS_MAX {
+            return Err(TOO_MANY_CHANGES.to_owned());
+        }
+        // A change would wait for a checkpoint that never comes.
+        match engine.read_only_reason() {
+            Some(reason) => Err(format!("the pool is read-only: {reason}")),
+            None => Ok(Checkpoint::after_change(engine)),
+        }
+    }
+
+    fn set_class(
         &self,
         client: u64,
-        question: Question,
+        name: &str,
+        change: ClassUpdate,
+        backend: &mut PoolBackend,
+    ) -> Result<Reply, String> {
+        let engine = &mut backend.pool.engine;
+        let checkpoint = self.begin_change(engine)?;
+        engine.prism_mut().table_mut().set(name, change.into()).map_err(|error| chain(&explain_rule(error)))?;
+        classes_changed(backend);
+        info!("class {name} was changed");
+        Ok(known(client, checkpoint, class_list(backend)))
+    }
+
+    fn add_class(
+        &self,
+        client: u64,
+        name: String,
+        place: Place,
+        rest: ClassUpdate,
+        backend: &mut PoolBackend,
+    ) -> Result<Reply, String> {
+        let engine = &mut backend.pool.engine;
+        let checkpoint = self.begin_change(engine)?;
+        let table = engine.prism_mut().table_mut();
+        if table.id_of(&name).is_some() {
+            return Err(format!("class {name:?} is there already: `forebay class CONFIG set {name}` changes it"));
+        }
+        let spec = ClassSpec {
+            read_cache: rest.read_cache.unwrap_or(false),
+            compress: rest.compress.unwrap_or_default().0,
+            share: rest.share.unwrap_or(1.0),
+            priority: rest.priority.unwrap_or(100),
+            rules: rest.rules.unwrap_or_default(),
+            name,
+            place: place.into(),
+        };
+        table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&explain_rule(error)))?;
+        classes_changed(backend);
+        info!("class {} was added", spec.name);
+        Ok(known(client, checkpoint, class_list(backend)))
+    }
+
+    fn import_classes(&self, client: u64, text: &str, backend: &mut PoolBackend) -> Result<Reply, String> {
+        let engine = &mut backend.pool.engine;
+        let checkpoint = self.begin_change(engine)?;
+        let import = opencas::import(text).map_err(|error| chain(&error.into()))?;
+        let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
+        engine.prism_mut().table_mut().merge(&import.classes).map_err(|error| chain(&error.into()))?;
+        classes_changed(backend);
+        info!("classes {} were imported", names.join(", "));
+        let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
+        let notes: Vec<Value> = notes.collect();
+        let classes = classes::json(&backend.pool.engine);
+        Ok(known(client, checkpoint, json!({ "imported": names, "notes": notes, "classes": classes })))
+    }
+
+    fn add_disk(
+        &self,
+        client: u64,
+        new: NewDisk,
+        base: Option<&str>,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-    ) -> Result<Job, String> {
-        let mut publish = None;
-        let now_ns = now_ns();
+    ) -> Result<Reply, String> {
         let engine = &mut backend.pool.engine;
-        // On a read-only pool the change would wait for a checkpoint that never comes.
-        if let Some(reason) = engine.read_only_reason() {
-            return Err(format!("the pool is read-only: {reason}"));
+        let checkpoint = self.begin_change(engine)?;
+        let name = &new.name;
+        if new.is_exported && self.fixed.addresses.is_empty() {
+            return Err(format!(
+                "the server listens nowhere, so {name:?} cannot be exported: add the disk without --export, write an [[export]] with \
+                 `nbd` into the configuration, and send SIGHUP"
+            ));
         }
-        let checkpoint = Checkpoint::after_change(engine);
-        let answer = match question {
-            Question::ClassSet { name, change } => {
-                let table = engine.prism_mut().table_mut();
-                table.set(&name, change.into()).map_err(|error| chain(&explain_rule(error)))?;
-                engine.classes_changed();
-                backend.evidence.reconsider(engine.prism());
-                info!("class {name} was changed");
-                Answer::Known(json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) }))
+        if new.is_exported && server.exports().iter().any(|(_, other)| other.name == *name) {
+            return Err(format!("an export named {name:?} exists already"));
+        }
+        if let Some(text) = base {
+            let target = text.parse().map_err(|error: TargetError| error.in_pool())?;
+            return Job::add_over_base(client, new, target, now_ns()).map(Reply::later);
+        }
+        let NewDisk { name, size_bytes, overcommit, is_exported } = new;
+        let disk = engine.add_disk(&name, size_bytes, overcommit).map_err(|error| Budget::explain(&error))?;
+        info!("disk {name} was added");
+        let publish = is_exported.then_some(Publish::Add { name, disk, size_bytes });
+        Ok(Reply::later(Job::durable(client, checkpoint, Answer::Disks, now_ns(), publish)))
+    }
+
+    fn resize_disk(
+        &self,
+        client: u64,
+        name: &str,
+        size_bytes: u64,
+        backend: &mut PoolBackend,
+    ) -> Result<Reply, String> {
+        let engine = &mut backend.pool.engine;
+        let checkpoint = self.begin_change(engine)?;
+        let Some(disk) = engine.disk_named(name) else { return Err(no_disk(name, &names(engine))) };
+        let (disk, is_smaller) = (disk.id, size_bytes < disk.served_bytes());
+        match engine.resize_disk(name, size_bytes, self.overcommit) {
+            Ok(()) => {}
+            Err(AdminError::MappedBeyond(_) | AdminError::InUse(_)) if is_smaller => {
+                let shrink = (name, size_bytes);
+                let job = Job::shrink(client, shrink, self.overcommit, backend, Answer::Disks, now_ns());
+                return job.map(Reply::later);
             }
-            Question::ClassAdd { name, place, rest } => {
-                let table = engine.prism_mut().table_mut();
-                if table.id_of(&name).is_some() {
-                    return Err(format!(
-                        "class {name:?} is there already: `forebay class CONFIG set {name}` changes it"
-                    ));
-                }
-                let spec = ClassSpec {
-                    read_cache: rest.read_cache.unwrap_or(false),
-                    compress: rest.compress.unwrap_or_default().0,
-                    share: rest.share.unwrap_or(1.0),
-                    priority: rest.priority.unwrap_or(100),
-                    rules: rest.rules.unwrap_or_default(),
-                    name,
-                    place: place.into(),
-                };
-                table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&explain_rule(error)))?;
-                engine.classes_changed();
-                backend.evidence.reconsider(engine.prism());
-                info!("class {} was added", spec.name);
-                Answer::Known(json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) }))
-            }
-            Question::ClassImport { text } => {
-                let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
-                let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
-                let table = engine.prism_mut().table_mut();
-                table.merge(&import.classes).map_err(|error| chain(&error.into()))?;
-                engine.classes_changed();
-                backend.evidence.reconsider(engine.prism());
-                info!("classes {} were imported", names.join(", "));
-                let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
-                let notes: Vec<Value> = notes.collect();
-                Answer::Known(
-                    json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) }),
-                )
-            }
-            Question::DiskAdd { name, size_bytes, export, base } => {
-                if export && self.fixed.addresses.is_empty() {
-                    return Err(format!(
-                        "the server listens nowhere, so {name:?} cannot be exported: add the disk without --export, write an [[export]] with \
-                         `nbd` into the configuration, and send SIGHUP"
-                    ));
-                }
-                if export && server.exports().iter().any(|(_, other)| other.name == name) {
-                    return Err(format!("an export named {name:?} exists already"));
-                }
-                if let Some(text) = base {
-                    let target = text.parse().map_err(|error: TargetError| error.in_pool())?;
-                    let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
-                    return Job::add_over_base(client, new, target, now_ns);
-                }
-                let added = engine.add_disk(&name, size_bytes, self.overcommit);
-                let disk = added.map_err(|error| Budget::explain(&error))?;
-                info!("disk {name} was added");
-                publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
-                Answer::Disks
-            }
-            Question::DiskResize { name, .. } | Question::DiskDetachBase { name }
-                if engine.disk_named(&name).is_none() =>
-            {
-                return Err(no_disk(&name, &names(engine)));
-            }
-            Question::DiskResize { name, size_bytes } => {
-                match engine.resize_disk(&name, size_bytes, self.overcommit) {
-                    Ok(()) => {}
-                    Err(AdminError::MappedBeyond(_) | AdminError::InUse(_))
-                        if engine.disk_named(&name).is_some_and(|disk| size_bytes < disk.served_bytes()) =>
-                    {
-                        let answer = Answer::Disks;
-                        return Job::shrink(client, (&name, size_bytes), self.overcommit, backend, answer, now_ns);
-                    }
-                    Err(error) => return Err(Budget::explain(&error)),
-                }
-                let disk = engine.disk_named(&name).map(|disk| disk.id);
-                publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
-                info!("disk {name} has {size_bytes} bytes now");
-                Answer::Disks
-            }
-            Question::DiskDetachBase { name } => {
-                engine.detach_base(&name).map_err(|error| error.to_string())?;
-                publish = Some(Publish::Detached { name });
-                Answer::Disks
-            }
-            Question::DiskRemove { name } => {
-                if self.jobs.iter().any(|job| job.is_removing(&name, engine)) {
-                    return Err(format!(
-                        "disk {name:?} is being removed already: `forebay disk CONFIG list` shows when it has gone"
-                    ));
-                }
-                let answer = Answer::Known(json!({ "removed": name }));
-                let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
-                info!("disk {name} is being discarded and removed");
-                return Ok(job);
-            }
-            Question::Status
-            | Question::ClassList
-            | Question::DiskList
-            | Question::EvidenceList
-            | Question::Scrub { .. }
-            | Question::DeviceAttach { .. }
-            | Question::Device { .. }
-            | Question::EvidenceAttach { .. }
-            | Question::EvidenceDetach { .. } => {
-                return Err("not a change".to_owned());
-            }
-        };
-        Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
+            Err(error) => return Err(Budget::explain(&error)),
+        }
+        info!("disk {name} has {size_bytes} bytes now");
+        let publish = Some(Publish::Resize { disk, size_bytes });
+        Ok(Reply::later(Job::durable(client, checkpoint, Answer::Disks, now_ns(), publish)))
+    }
+
+    fn detach_base(&self, client: u64, name: String, backend: &mut PoolBackend) -> Result<Reply, String> {
+        let engine = &mut backend.pool.engine;
+        let checkpoint = self.begin_change(engine)?;
+        if engine.disk_named(&name).is_none() {
+            return Err(no_disk(&name, &names(engine)));
+        }
+        engine.detach_base(&name).map_err(|error| error.to_string())?;
+        let publish = Some(Publish::Detached { name });
+        Ok(Reply::later(Job::durable(client, checkpoint, Answer::Disks, now_ns(), publish)))
+    }
+
+    fn remove_disk(
+        &self,
+        client: u64,
+        name: &str,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+    ) -> Result<Reply, String> {
+        self.begin_change(&backend.pool.engine)?;
+        if self.jobs.iter().any(|job| job.is_removing(name, &backend.pool.engine)) {
+            return Err(format!(
+                "disk {name:?} is being removed already: `forebay disk CONFIG list` shows when it has gone"
+            ));
+        }
+        let answer = Answer::Known(json!({ "removed": name }));
+        let job = Job::remove_disk(client, name, backend, server, answer, now_ns())?;
+        info!("disk {name} is being discarded and removed");
+        Ok(Reply::later(job))
     }
 
     /// Advances all jobs, and collects the answers of those that have ended.
@@ -387,7 +419,19 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
     backend.evidence.attach(wanted, id, size_bytes)
 }
 
-/// Predicates in rules that no source of evidence can answer now.
+/// Tells all who classify that the classes have changed.
+fn classes_changed(backend: &mut PoolBackend) {
+    let engine = &mut backend.pool.engine;
+    engine.classes_changed();
+    backend.evidence.reconsider(engine.prism());
+}
+
+/// The classes, as they are answered.
+fn class_list(backend: &PoolBackend) -> Value {
+    json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+}
+
+/// Predicates that cannot be known now.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
     let pending = backend.evidence.unknown(backend.pool.engine.prism().table()).into_iter();
     pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()
