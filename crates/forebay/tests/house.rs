@@ -1,5 +1,5 @@
 //! The rules of the house as tests: which room may import which, where `unsafe` may stand, what the pure rooms may not
-//! call, how long a file may be, no circles of imports, methods of a struct in one file, the words, links of documents, and
+//! call, how long a file may be, no circles of imports, methods of a struct in one file, the words, links and paths of documents, and
 //! nothing unfinished.
 //! What is not mended yet is counted in `left.rs` and may only become less. Every rule also meets a planted violation and must see it.
 #![forbid(unsafe_code)]
@@ -268,6 +268,28 @@ fn links_of_documents_lead_somewhere() {
     }
     assert!(seen > 50, "hardly any link was seen ({seen}): nothing was checked");
     none(wrong);
+}
+
+/// All files, by their paths from the top, without what is built.
+fn files() -> Vec<String> {
+    let (mut found, mut waiting) = (Vec::new(), vec![top()]);
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
+            match path.is_dir() {
+                true if path.ends_with("target") || name.starts_with('.') => {}
+                true => waiting.push(path),
+                false => found.push(name),
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn paths_that_the_architecture_names_are_there() {
+    none(documents::missing_paths("ARCHITECTURE.md", &text("ARCHITECTURE.md"), &files()));
 }
 
 #[test]

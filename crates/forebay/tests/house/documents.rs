@@ -1,4 +1,4 @@
-//! Documents: a link leads to a file that is there, and to a heading in it; the book has every page.
+//! Documents: a link leads to a file that is there, and to a heading in it; a path that is named is there; the book has every page.
 
 use std::collections::BTreeSet;
 
@@ -50,6 +50,34 @@ pub fn broken_links(path: &str, text: &str, read: &dyn Fn(&str) -> Option<String
         }
     }
     wrong
+}
+
+/// Paths that the document at `path` names between backticks and that are not there: what ends like a source, or at a slash, or begins with a room or a folder of
+/// the top. Any number of the folders before them may be left out, and `crates/ROOM/src/` is `ROOM/`. `files` has all files, from the top.
+pub fn missing_paths(path: &str, text: &str, files: &[String]) -> Vec<String> {
+    let (mut there, mut tops) = (BTreeSet::new(), BTreeSet::new());
+    for file in files {
+        let whole: Vec<&str> = file.split('/').collect();
+        let short: Vec<&str> = whole.iter().copied().filter(|part| !["crates", "src"].contains(part)).collect();
+        for parts in [whole, short] {
+            tops.extend(parts.first().filter(|_| parts.len() > 1).copied().map(str::to_owned));
+            for end in 1..=parts.len() {
+                there.extend((0..end).map(|begin| parts[begin..end].join("/")));
+            }
+        }
+    }
+    let is_path = |text: &str| {
+        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+        let is_of_top = text.split_once('/').is_some_and(|(first, _)| tops.contains(first));
+        is_plain && (text.ends_with(".rs") || text.ends_with('/') || is_of_top)
+    };
+    let mut missing = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let named = line.split('`').skip(1).step_by(2).filter(|text| is_path(text));
+        let gone = named.filter(|text| !there.contains(text.trim_end_matches('/')));
+        missing.extend(gone.map(|text| format!("{path}:{}: {text} is not there", index + 1)));
+    }
+    missing
 }
 
 /// Pages that the summary of the book does not name.

@@ -1,6 +1,6 @@
 //! Planted links and pages: the rules of documents see what is wrong, and nothing else.
 
-use crate::documents::{anchors, broken_links, missing_pages};
+use crate::documents::{anchors, broken_links, missing_pages, missing_paths};
 
 const PAGE: &str = "# A page\n## `[[evidence]]`: what hosts say\n```\n# no heading\n```\n";
 
@@ -42,4 +42,15 @@ fn a_good_link_is_fine() {
 fn a_page_outside_the_book_is_found() {
     let pages = ["SUMMARY.md", "one.md", "two.md"].map(str::to_owned);
     assert_eq!(missing_pages("# Summary\n- [One](one.md)\n", &pages), ["docs/two.md is not in docs/SUMMARY.md"]);
+}
+
+#[test]
+fn a_path_that_is_not_there_is_found() {
+    let files = ["crates/one/src/pool/backend.rs", "crates/one/src/lib.rs", "two/run", "README.md"].map(str::to_owned);
+    let text = "`one/pool/backend.rs`, `pool/`, `backend.rs` and `two/run` are there, `memory.limit`, `queue/fua` and `Op::Read` no paths.\n\
+        `two/pool/backend.rs`, `backends.rs`, `one/run`, `pools/`";
+    assert_eq!(
+        missing_paths("A.md", text, &files),
+        ["two/pool/backend.rs", "backends.rs", "one/run", "pools/"].map(|path| format!("A.md:2: {path} is not there"))
+    );
 }
