@@ -2,14 +2,16 @@
 
 mod doubted;
 mod faults;
-mod fifth;
 mod life;
+mod log;
 mod member;
-mod reviewed;
-mod seventh;
+mod membership;
+mod mends;
+mod rebuilds;
+mod rows;
 mod silent;
-mod sixth;
 mod sources;
+mod support;
 mod vain;
 mod written;
 

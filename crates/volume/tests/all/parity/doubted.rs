@@ -1,17 +1,15 @@
 //! Data computed from other members is wrong where one of these has rotted: it must not replace data that may be readable later.
 
-use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, members, pass, place, states, write};
 use super::member::{Member, read, run};
+use super::support::{BLOCK, BLOCKS, MEMBER_BYTES, NOW_NS, array_of, compare, members, pass, place, states, write};
 use super::written::content;
-use forebay_block::{Buf, Completion, Device, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, Device, IoErrorKind, Op, Vectored};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView};
 use std::sync::atomic::Ordering;
 
-const BLOCKS: u64 = 42 * 8;
-
-/// An array with this many data and parity blocks, in which absent members use up all parity but one block.
+/// An array of so many of data and of parity with all of its parity needed for members that are out, but for one.
 fn worn(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, Shape) {
     let members = members(data + parity);
     let (mut array, view, shape) = array_of(&members, data);
@@ -29,21 +27,8 @@ fn is_there(members: &[Member], (number, at): (usize, u64), block: u64) -> bool 
     members[number].medium().durable[at as usize..][..BLOCK as usize] == content(block, 1)[..]
 }
 
-pub fn compare(array: &mut Array, view: &ArrayView, offset_bytes: u64) -> Completion {
-    let bufs = Vectored::One(Buf::new(BLOCK as usize));
-    array.submit(forebay_block::Request {
-        tag: 9,
-        offset_bytes,
-        stream: 0,
-        op: Op::Read { bufs, attempt: Op::COMPARE },
-    });
-    let mut done = Vec::new();
-    super::faults::pass_until(array, view, 5, &mut done);
-    done.pop().unwrap()
-}
-
-/// A block was unreadable for a while, and another block of its row had rotten. The reader detects that by the checksum and reads another
-/// way. But the wrongly restored block had been written over the first one, which could have been read later, and then both.
+/// A block could not be read for a while, and another block of its row had rotten: whoever reads it sees that by his checksum, and reads it otherwise. What had been
+/// restored was written over it meanwhile, though it could be read later, and both then.
 #[test]
 fn regression_what_was_restored_of_rot_is_not_written() {
     for (data, parity) in [(2, 1), (3, 2), (4, 3)] {

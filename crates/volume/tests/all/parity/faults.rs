@@ -1,73 +1,19 @@
-//! Faults that a review found: plausible histories of failures of an array.
+//! What a reasonable history of failures makes of an array.
 
 use super::member::{Member, read, run};
-use super::written::{POOL, candidate, content, put_superblocks};
-use forebay_block::{Buf, Completion, Device, Op, Vectored};
+use super::support::{
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, place, states, write,
+};
+use super::written::content;
+use forebay_block::{Buf, Device, Op, Vectored};
 use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, join, new_array};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-pub const MEMBER_BYTES: usize = 4 << 20;
-pub const BLOCK: u64 = 4096;
-
-pub fn members(count: usize) -> Vec<Member> {
-    (0..count).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, number as u64)).collect()
-}
+use forebay_volume::parity::{Array, ArrayView, JoinError, Joined};
 
 /// A new array with two data blocks a row and some parity.
 fn array(members: &[Member]) -> (Array, ArrayView, Shape) {
     array_of(members, 2)
-}
-
-/// The same with `data` data blocks a row.
-pub fn array_of(members: &[Member], data: usize) -> (Array, ArrayView, Shape) {
-    let shape = Shape {
-        data,
-        parity: members.len() - data,
-        member_bytes: MEMBER_BYTES as u64,
-        head_bytes: 1 << 20,
-        band_bytes: data as u64 * BLOCK * 21,
-        log_slots: 64,
-    };
-    let ids: Vec<[u8; 16]> = (1..=members.len()).map(|id| [id as u8; 16]).collect();
-    let (mut array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, POOL, &ids);
-    view.members().begin();
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    members.iter().for_each(|member| put_superblocks(member, 1));
-    (array, view, shape)
-}
-
-pub fn write(array: &mut Array, shape: &Shape, first: u64, blocks: u64, tag: u64) {
-    let bytes: Vec<u8> = (first..first + blocks).flat_map(|block| content(block, tag)).collect();
-    let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
-    assert!(run(array, shape.head_bytes + first * BLOCK, Op::Write { bufs, fua: false }).result.is_ok());
-}
-
-/// Place of a row's block on its member.
-pub fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
-    let find = |member: &Member| {
-        let medium = member.medium();
-        let at = medium.durable.chunks_exact(BLOCK as usize).position(|block| block == wanted)?;
-        Some(at as u64 * BLOCK)
-    };
-    members.iter().enumerate().find_map(|(number, member)| Some((number, find(member)?))).unwrap()
-}
-
-pub fn label(member: &Member) -> ArrayLabel {
-    let medium = member.medium();
-    let of = |at: u64| ArrayLabel::decode(&medium.durable[at as usize..at as usize + 4096]);
-    OFFSETS_BYTES.into_iter().filter_map(of).max_by_key(|label| label.serial).unwrap()
-}
-
-pub fn opened(members: &[&Member]) -> Result<Joined, JoinError> {
-    let mut next_id = 100;
-    let mut new_id = || {
-        next_id += 1;
-        [next_id; 16]
-    };
-    join(members.iter().map(|member| candidate(member)).collect(), None, Some(&mut new_id), false)
 }
 
 #[test]
@@ -158,39 +104,6 @@ fn regression_a_label_is_never_written_over_the_newest_of_a_member() {
         members.iter().zip(saved).for_each(|(member, saved)| member.medium().durable = saved);
         blank.medium().durable.fill(0);
     }
-}
-
-/// The common clock of all arrays here.
-pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Advances the time by this many seconds, until nothing more happens.
-pub fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
-    pass_until(array, view, seconds, &mut Vec::new());
-}
-
-/// The same; returns the requests that ended.
-pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut Vec<Completion>) {
-    for _ in 0..seconds * 20 {
-        let now_ns = NOW_NS.fetch_add(50_000_000, Ordering::Relaxed);
-        view.members().tick(now_ns);
-        (0..20).for_each(|_| Device::poll(array, done));
-    }
-}
-
-/// All written data, as read with any one member missing.
-pub fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u64)]) {
-    for missing in 0..members.len() {
-        let there: Vec<&Member> = members.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, m)| m).collect();
-        let mut joined = join(there.iter().map(|member| candidate(member)).collect(), None, None, false).unwrap();
-        for &(block, tag) in wanted {
-            let read = read(&mut joined.array, shape.head_bytes + block * BLOCK, 0);
-            assert!(read == Some(content(block, tag)), "block {block} without member {missing}");
-        }
-    }
-}
-
-pub fn states(view: &ArrayView) -> Vec<MemberState> {
-    view.members().status().members.iter().map(|member| member.state).collect()
 }
 
 #[test]

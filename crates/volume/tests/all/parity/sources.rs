@@ -1,7 +1,7 @@
 //! Sources of a rebuild that do not answer, or have an intermittent path.
 
-use super::faults::{NOW_NS, label, pass, states};
-use super::seventh::{offer_blank, pass_to_gap, with_bad_row};
+use super::support::{NOW_NS, label, pass, states};
+use super::support::{offer_blank, pass_to_gap, with_bad_row};
 use forebay_block::Device;
 use forebay_volume::mirror::MemberState;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! Comparisons of rows with their parity where too few members are present.
 
-use super::doubted::compare;
-use super::faults::{BLOCK, array_of, members, pass, place, write};
 use super::member::run;
+use super::support::compare;
+use super::support::{BLOCK, array_of, members, pass, place, write};
 use super::written::content;
 use forebay_block::{Device, IoErrorKind, Op, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;

@@ -1,102 +1,90 @@
-//! Faults that a sixth review found.
+//! Who is a member, who takes the place of one, and whose label is believed.
 
-use super::faults::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, pass_until, place, states,
-    write,
-};
-use super::fifth::{log_in_use, opened_again};
 use super::member::{Member, read, run};
+use super::support::{
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, label, members, opened, opened_again, pass, place,
+    states, write,
+};
 use super::written::{POOL, candidate, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
 use forebay_volume::Devices;
 use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
-use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{MemberState, Unproven};
-use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, former, join};
+use forebay_volume::parity::{JoinError, Joined, former, join};
 
-/// Polls of a start during which no time passes; pauses are counted in polls.
-const POLLS: u32 = 20_000_000;
-
-/// Two of three members: one takes no more writes, and the other alone is not enough.
-fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
-    members[0].medium().is_dead = true;
-    members[2].medium().unwritable.extend(0..MEMBER_BYTES as u64 / BLOCK);
-    vec![&members[1], &members[2]]
-}
-
-/// An array without a member, of which an older entry of an open row cannot be erased on those that are left.
-pub(super) struct WithStuck {
-    pub members: Vec<Member>,
-    pub array: Array,
-    pub view: ArrayView,
-    pub shape: Shape,
-    pub left: Vec<usize>,
-}
-
-pub(super) fn with_stuck(out: usize) -> WithStuck {
-    let members = members(4);
-    let (mut array, view, shape) = array_of(&members, 3);
-    members[out].medium().is_dead = true;
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    pass(&mut array, &view, 2);
-    let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
-    write(&mut array, &shape, 0, 1, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    for number in &left {
-        let in_use = log_in_use(&members[*number], &shape);
-        members[*number].medium().unwritable.extend(in_use);
-    }
-    write(&mut array, &shape, 1, 1, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    WithStuck { members, array, view, shape, left }
-}
-
-/// Members of which one was left behind; everything else is durable.
-fn stopped_with_one_out() -> (Vec<Member>, Shape) {
-    let members = members(3);
-    let (mut array, view, shape) = array_of(&members, 2);
-    members[0].medium().is_dead = true;
-    write(&mut array, &shape, 0, 2, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    pass(&mut array, &view, 5);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    drop(array);
-    (members, shape)
-}
-
-/// An indispensable member took no writes, and the log was empty: a start over volatile caches tried to erase the log for ever, and the
-/// first write of the opening waited without a reported reason.
+/// A member that could not read one block was left behind with another that was away, though that one alone was enough.
 #[test]
-fn regression_a_start_ends_where_the_log_cannot_be_erased() {
-    let (members, _) = stopped_with_one_out();
-    let Joined { mut array, view, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
-    view.members().begin();
-    // As for a write of the superblock.
-    let bufs = Vectored::One(Buf::copy_of(&content(2, 2)).freeze());
-    array.submit(Request { tag: 7, offset_bytes: 16 * BLOCK, stream: 0, op: Op::Write { bufs, fua: false } });
-    let mut done = Vec::new();
-    let ended = (0..POLLS).any(|_| {
-        array.poll(&mut done);
-        !done.is_empty()
-    });
-    let status = view.members().status();
-    assert!(ended && done[0].result.is_err() && status.broken.is_some(), "{done:?} {status:?}");
-}
-
-/// Failures of halving a batch counted as if nothing could be erased: a handful of places that lie side by side, as one bad region of the medium is, ended
-/// the start of an array of which all others could be erased.
-#[test]
-fn regression_a_few_bad_places_of_the_log_side_by_side_end_no_start() {
-    for (first, count) in [(0, 6), (20, 9), (58, 6)] {
-        let (members, shape) = stopped_with_one_out();
-        let places = (first..first + count).map(|place| shape.head_bytes / BLOCK + 2 * place);
-        members[2].medium().unwritable.extend(places);
-        let Joined { mut array, view, .. } = opened(&[&members[1], &members[2]]).unwrap();
-        view.members().begin();
-        write(&mut array, &shape, 2, 2, 1);
+fn regression_one_member_away_costs_no_other_that_cannot_read_a_block() {
+    for seed in 0..12u64 {
+        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 6 + number);
+        let members: Vec<Member> = (0..6).map(member).collect();
+        let (mut array, view, shape) = array_of(&members, 4);
+        write(&mut array, &shape, 0, 2, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        assert_eq!(view.members().status().broken, None, "from place {first} on");
+        let (bad, at) = find(&members, &[0, 1, 2, 3, 4, 5], &content(0, 1)).unwrap();
+        let away =
+            (0..6).find(|number| *number != bad && find(&members, &[*number], &content(1, 1)).is_some()).unwrap();
+        drop(array);
+        drop(view);
+        members.iter().for_each(Member::cut);
+        let there: Vec<&Member> = members.iter().collect();
+        let Joined { mut array, view, .. } = opened(&there).unwrap();
+        members[bad].medium().dead_blocks.insert(at);
+        (members[away].medium().is_dead, members[away].medium().is_gone) = (true, true);
+        view.members().begin();
+        pass(&mut array, &view, 60);
+        let states = states(&view);
+        assert_eq!((states[bad], states[away]), (MemberState::InSync, MemberState::Out), "{seed}");
+        for block in 0..2 {
+            assert!(read(&mut array, shape.head_bytes + block * BLOCK, 0) == Some(content(block, 1)), "block {block}");
+        }
+    }
+}
+
+/// A device that was offered once more before it had been taken took the places of two members: each wrote over what the other had.
+#[test]
+fn regression_a_device_that_is_offered_twice_takes_one_place() {
+    let wanted: Vec<(u64, u64)> = (0..42 * 4).map(|block| (block, 1)).collect();
+    // At once, or while it waits for the rebuild of another.
+    for waits in [false, true] {
+        let mut members = members(7);
+        let (mut array, view, shape) = array_of(&members, 4);
+        write(&mut array, &shape, 0, 42 * 4, 1);
+        (0..3).for_each(|out| members[out].medium().is_dead = true);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        let blank = |name: &str, seed| Member::new(name, MEMBER_BYTES, true, seed);
+        let offer =
+            |member: &Member, name: &str, id: u8| view.members().offer(name.to_owned(), [id; 16], member.boxed(), None);
+        let (one, other, third) = (blank("one", 7), blank("other", 8), blank("third", 9));
+        if waits {
+            offer(&third, "third", 90).unwrap();
+            offer(&one, "one", 91).unwrap();
+            // Both have a place, and the first alone is rebuilt.
+            view.members().set_rebuild_rate(1);
+            (0..20).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        } else {
+            offer(&one, "one", 91).unwrap();
+        }
+        offer(&one, "one", 92).unwrap();
+        view.members().set_rebuild_rate(200 << 20);
+        pass(&mut array, &view, 30);
+        let out = states(&view).iter().filter(|state| **state == MemberState::Out).count();
+        assert_eq!(out, if waits { 1 } else { 2 }, "{:?}", view.members().status());
+        // One that works is not to be taken for another one, either.
+        assert!(offer(&one, "one", 93).is_err());
+        offer(&other, "other", 94).unwrap();
+        if !waits {
+            offer(&third, "third", 95).unwrap();
+        }
+        pass(&mut array, &view, 30);
+        assert_eq!(states(&view), [MemberState::InSync; 7]);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        [one, other, third].into_iter().enumerate().for_each(|(at, member)| members[at] = member);
+        drop(opened_again(&members, &[0, 1, 2, 3, 4, 5, 6]));
+        assert_survives_any_one(&members, &shape, &wanted);
     }
 }
 
@@ -136,37 +124,6 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     now.iter().for_each(Member::cut);
     let wanted: Vec<(u64, u64)> = (0..126).map(|block| (block, 1)).collect();
     assert_survives_any_one(&now, &shape, &wanted);
-}
-
-/// An older entry of an open row that could not be erased was left where it is until the row is closed. Where all that is written waits for nothing to be left
-/// in the log, as after a start, nobody closed it: nothing was written any more.
-#[test]
-fn regression_an_old_entry_of_an_open_row_that_cannot_be_erased_holds_no_changes_for_ever() {
-    for out in 0..4 {
-        let WithStuck { members, mut array, view, shape, left } = with_stuck(out);
-        pass(&mut array, &view, 5);
-        view.know(vec![2; (shape.rows() / shape.band_rows()) as usize]);
-        let bufs = Vectored::One(Buf::copy_of(&content(3, 1)).freeze());
-        array.submit(Request {
-            tag: 7,
-            offset_bytes: shape.head_bytes + 3 * BLOCK,
-            stream: 0,
-            op: Op::Write { bufs, fua: false },
-        });
-        let mut done = Vec::new();
-        let ended = (0..40).any(|_| {
-            pass_until(&mut array, &view, 1, &mut done);
-            !done.is_empty()
-        });
-        assert!(ended && done[0].result.is_ok(), "without {out}: {done:?}");
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        drop(array);
-        let Joined { mut array, .. } = opened_again(&members, &left);
-        for block in [0, 1, 3] {
-            let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
-            assert!(read == Some(content(block, 1)), "block {block} without {out}");
-        }
-    }
 }
 
 /// A device that had been a member was refused as one that holds a pool after a start between its offer and its first label: its labels were cleared for
@@ -319,27 +276,4 @@ fn regression_a_label_that_a_member_was_not_sent_moves_none_of_its_own() {
     let newest = usize::from(was[1].is_second);
     assert_eq!(id(OFFSETS_BYTES[1 - newest]), Some([91; 16]));
     assert_ne!(id(OFFSETS_BYTES[newest]), Some([91; 16]));
-}
-
-/// One unreadable row made a rebuild rewrite the whole device.
-#[test]
-fn regression_a_rebuild_goes_back_no_further_than_it_must() {
-    const BLOCKS: u64 = 42 * 8;
-    let members = members(3);
-    let (mut array, view, shape) = array_of(&members, 2);
-    write(&mut array, &shape, 0, BLOCKS, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    members[2].medium().is_dead = true;
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    pass(&mut array, &view, 2);
-    let (number, at) =
-        (BLOCKS - 2..BLOCKS).map(|block| place(&members, &content(block, 1))).find(|(number, _)| *number != 2).unwrap();
-    members[number].medium().dead_blocks.insert(at / BLOCK);
-    let blank = Member::new("blank", MEMBER_BYTES, true, 9);
-    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
-    pass(&mut array, &view, 60);
-    assert_eq!(states(&view), [MemberState::InSync; 3]);
-    assert!(view.members().status().unreadable_blocks > 0);
-    let (written, once) = (blank.medium().written_bytes, shape.head_bytes + BLOCKS / 2 * BLOCK);
-    assert!(written > once / 2 && written < once + once / 4, "{written} bytes for {once}");
 }
