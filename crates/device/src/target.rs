@@ -8,6 +8,7 @@ use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
 use forebay_block::Device;
+use forebay_block::mistakes::shown;
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
 use std::fmt;
 use std::io::ErrorKind;
