@@ -31,9 +31,30 @@ impl Found {
         self.label.ids[usize::from(self.label.member)]
     }
 
+    /// Its number among the members of a label.
+    pub fn number_in(&self, label: &ArrayLabel) -> Option<usize> {
+        label.ids.iter().position(|id| *id == self.id())
+    }
+
+    /// Whether it holds everything by a label.
+    pub fn is_source(&self, label: &ArrayLabel) -> bool {
+        self.number_in(label).is_some_and(|number| label.is_in_sync(number))
+    }
+
     /// Whether another label names the same members, and the same of them as holding everything.
     pub fn agrees(&self, other: &ArrayLabel) -> bool {
         (self.label.in_sync, &self.label.ids) == (other.in_sync, &other.ids)
+    }
+
+    /// Whether its label and another one are of the same change of the members.
+    pub fn is_of_change(&self, other: &ArrayLabel) -> bool {
+        let of = |label: &ArrayLabel| (label.generation, label.rebuilding);
+        self.agrees(other) && of(&self.label) == of(other)
+    }
+
+    /// The device as one whose contents do not count.
+    pub fn into_blank(self) -> Blank {
+        Blank { name: self.name, device: self.device, place: self.place }
     }
 }
 
@@ -45,8 +66,38 @@ pub(super) struct Blank {
     pub place: usize,
 }
 
-/// Sorts the configured devices into members, blank ones and others, the last with the reason why they are left out.
-pub(super) fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, String)>) {
+/// What the configured devices were found to be.
+pub(super) struct Sorted {
+    /// Those with labels.
+    pub found: Vec<Found>,
+    /// Those that hold nothing that counts.
+    pub blank: Vec<Blank>,
+    /// Others, each with the reason why it is left out.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Sorted {
+    /// Sets devices aside that have been used for something else since they had their labels. Where too few whose labels are believed hold
+    /// everything by the label that counts, a doubted device that should hold everything is believed all the same: it may be all that is left
+    /// of the pool.
+    pub fn set_used_aside(&mut self, basis: &ArrayLabel) {
+        let proven = self.found.iter().filter(|found| found.holds.is_none() && found.is_source(basis)).count();
+        let is_needed = |found: &Found| proven < basis.shape.data && found.is_source(basis);
+        let is_used = |found: &mut Found| found.holds.is_some() && !is_needed(found);
+        for mut used in self.found.extract_if(.., is_used) {
+            match used.holds.take().unwrap_or_default() {
+                holds if holds.is_empty() => self.blank.push(used.into_blank()),
+                holds => {
+                    let why = format!("it was a member, and has been used since: it holds {}", holds.join(", "));
+                    self.left_out.push((used.name, why));
+                }
+            }
+        }
+    }
+}
+
+/// Looks at each of the configured devices.
+pub(super) fn sort(candidates: Vec<Candidate>) -> Sorted {
     let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for Candidate { name, device, contents } in candidates {
         let mut devices = match device {
@@ -71,15 +122,5 @@ pub(super) fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
         }
     }
-    (found, blank, left_out)
-}
-
-/// Separates devices whose labels are believed from those that have been used for something else since. Where too few believed ones hold
-/// everything, a doubted device that should hold everything is believed all the same: it may be all that is left of the pool.
-pub(super) fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
-    let is_source = |found: &Found| {
-        basis.ids.iter().position(|id| *id == found.id()).is_some_and(|number| basis.is_in_sync(number))
-    };
-    let sources = found.iter().filter(|found| found.holds.is_none() && is_source(found)).count();
-    found.into_iter().partition(|found| found.holds.is_none() || sources < basis.shape.data && is_source(found))
+    Sorted { found, blank, left_out }
 }

@@ -11,6 +11,7 @@
 //! another reading.
 
 mod array;
+mod assembly;
 mod candidates;
 mod chores;
 mod code;
@@ -29,6 +30,7 @@ mod look;
 mod members;
 mod mends;
 mod open_rows;
+mod parts;
 mod pause;
 mod pieces;
 mod plan;
@@ -44,8 +46,10 @@ mod writing;
 
 pub use crate::layout::array_shape::{MEMBERS_MAX, Redundancy, RedundancyError, Shape};
 pub use array::Array;
-pub use join::{Joined, join, new_array};
+pub use assembly::Joined;
+pub use join::join;
 pub use look::{former, read_label};
+pub use parts::new_array;
 pub use plan::{ShapeError, plan_shape};
 pub use refusal::JoinError;
 pub use view::ArrayView;

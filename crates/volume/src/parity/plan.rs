@@ -1,6 +1,6 @@
 //! The shape of a new array.
 
-use super::join::geometry_of;
+use super::parts::geometry_of;
 use crate::layout::array_shape::{BLOCK, Redundancy, SLOT_BYTES, Shape};
 use crate::layout::band_summary::BandShape;
 use crate::layout::capacity_area::CapacityArea;

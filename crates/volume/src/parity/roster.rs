@@ -46,7 +46,8 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn new(
-        (label, places): (ArrayLabel, Vec<usize>),
+        label: ArrayLabel,
+        places: Vec<usize>,
         is_new: bool,
         to_rebuild: VecDeque<usize>,
         view: ArrayView,
