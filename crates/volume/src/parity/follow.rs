@@ -2,7 +2,7 @@
 
 use super::core::{Core, SERVED_ATTEMPTS_MAX};
 use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
-use super::{doubt, labels, reading, rebuilding, upkeep, writing};
+use super::{doubt, labels, overwriting, reading, rebuilding, upkeep, writing};
 use forebay_block::{Buf, IoError, SharedBuf};
 
 /// Goes on with all work that has ended.
@@ -211,7 +211,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
-        Purpose::Overwrite { part, readings } => writing::overwrite(core, (part, readings), &rows),
+        Purpose::Overwrite { part, readings } => overwriting::overwrite(core, part, readings, &rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
         Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),

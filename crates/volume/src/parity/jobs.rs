@@ -68,6 +68,13 @@ pub(super) struct Part {
     pub stream: u8,
 }
 
+impl Part {
+    /// One bit for the place in the row of each block that it has.
+    pub fn written(&self) -> u32 {
+        self.blocks.iter().fold(0, |bits, (at, _)| bits | 1 << at)
+    }
+}
+
 /// What follows a batch.
 pub(super) enum Then {
     /// A flush, and what follows it.

@@ -2,7 +2,6 @@
 //! rows of which it is unknown what lives in them.
 
 use super::chores::Readings;
-use super::code::{Likely, slices};
 use super::core::Core;
 use super::jobs::{Blocks, HostOp, Part, Purpose, Rows, Starved, Then, locked_range};
 use super::reading::read_rows;
@@ -140,7 +139,7 @@ fn write_whole(core: &mut Core, op: usize, (row, blocks): (u64, &[SharedBuf]), h
 
 /// Writes a part of a row. `living`: what may live in it.
 fn write_part(core: &mut Core, part: Part, living: u32) {
-    let written = part.blocks.iter().fold(0, |bits, (at, _)| bits | 1 << at);
+    let written = part.written();
     if let Some(open) = core.open.get(part.row) {
         let differs = |(at, block): &(usize, SharedBuf)| open.blocks[*at].as_ref().is_some_and(|old| **old != **block);
         if !part.blocks.iter().any(differs) {
@@ -157,7 +156,7 @@ fn write_part(core: &mut Core, part: Part, living: u32) {
 }
 
 /// Reads a row of which a part is to be written.
-fn read_before(core: &mut Core, part: Part, readings: Readings) {
+pub(super) fn read_before(core: &mut Core, part: Part, readings: Readings) {
     let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part, readings }, 0);
     read_rows(core, rows);
 }
@@ -243,135 +242,6 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
     living.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
     let list = entries(core, part.row, &blocks, slot);
     core.write(list, (0, false), Then::Logged { part, living, slot });
-}
-
-/// A row was read of which a part is to be written. Where its parity fits already what is to be written there, the write repeats what was
-/// there, and no parity is changed. In this way a damaged block is written again, and other damaged blocks of the row keep the parity that
-/// can restore them.
-pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readings), rows: &Rows) {
-    let (row, data, images) = (part.row, core.shape.data, &rows.images[..]);
-    let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
-    let living = core.fronts.living(row) & !written;
-    let mut now = images.to_vec();
-    let is_failed = |at: usize| living & 1 << at != 0 && rows.failed & 1 << core.shape.member(row, at) != 0;
-    // Where parity agrees with what was there, the row has no other fault.
-    let was_right = core.code.agrees(images);
-    if !was_right && !readings.are_enough(row, images) {
-        // What lives there was not read, or is wrong: that may have been one bad transfer.
-        return read_before(core, part, readings);
-    }
-    let before = if was_right { None } else { core.code.likely(images, 0) };
-    // A block that parity gives without certainty is not kept as if it had been read: nothing is logged then, as nothing was protected
-    // before.
-    let is_guessed = (0..data).any(is_failed) && !before.as_ref().is_some_and(Likely::is_sure);
-    // In a row whose parity is known to be right, parity also shows which block is wrong.
-    let is_settled = core.settled.remove(&row);
-    if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
-        // A block that cannot be read is what parity says, which is of what was there before. One that can be read counts as right where a
-        // power cut may have torn the row.
-        if let Some(before) = &before {
-            let is_taken = |at: &usize| is_settled || images[*at].is_none();
-            let taken = before.data.iter().enumerate().filter(|(at, _)| is_taken(at));
-            taken.for_each(|(at, block)| now[at] = Some(block.clone()));
-        }
-    }
-    for (at, block) in &part.blocks {
-        now[*at] = Some(block.to_vec());
-    }
-    let likely = if was_right { None } else { likeliest(core, before.as_ref(), (&now, written)) };
-    let known = match likely.or_else(|| now[..data].iter().cloned().collect()) {
-        Some(known) => known,
-        // What cannot be read now may be readable later: the parity that can restore it is not given up.
-        None if (0..data).any(|at| living & 1 << at != 0 && now[at].is_none()) => {
-            return core.op_part_ended(part.op, Err(core.unreadable(row)));
-        }
-        None => {
-            let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
-            now.into_iter().take(data).map(zeros).collect()
-        }
-    };
-    let sums = core.code.encode(&slices(&known));
-    let offset_bytes = core.shape.row_offset_bytes(row);
-    let agrees = |number: usize| images[data + number].as_ref() == Some(&sums[number]);
-    let agreeing = (0..sums.len()).filter(|&number| agrees(number)).count();
-    let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
-    let is_unread = (0..data).any(|at| living & 1 << at != 0 && images[at].is_none());
-    if !was_right && before.is_none() && is_unread && agreeing <= needed {
-        // The block was restored as if what is to be written had been there before, and no parity shows that it had.
-        return core.op_part_ended(part.op, Err(core.unreadable(row)));
-    }
-    let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
-    // As many blocks of parity as were needed to compute missing blocks agree in any case: they show nothing where another one does not
-    // agree.
-    let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
-    // Agreeing parity shows as many blocks as it has: where more have changed, other contents may have the same parity.
-    let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
-    if changed == 0 && !was_right && !is_sure && !is_guessed && !core.may_be_torn(row) {
-        // Nothing changes in the row, and its parity may be all that shows what another block was. Not so where an opening finds a row that
-        // a power cut has torn: what lies there gets new parity.
-        let list = part.blocks.iter();
-        let list = list.map(|(at, block)| (core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
-        return core.write(list.collect(), (part.stream, false), Then::Part { op: part.op });
-    }
-    // It cannot be known here whether this is a torn row or a damaged block.
-    if before.is_some_and(|before| (0..data).any(|at| living & 1 << at != 0 && before.data[at] != known[at])) {
-        core.view.is_in_doubt();
-    }
-    catch_up(core, &part, &known);
-    if is_guessed || is_sure && agreeing >= needed + changed {
-        // Parity that agrees is written, too: the cache that it lay in may have lost it. The rest of the parity is known to be wrong, and
-        // so is a block that was read and contradicts it: left as it is, it would be one more that is missing when the next block of the
-        // row is written.
-        let sums = sums.iter().enumerate().map(|(number, sum)| {
-            (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))
-        });
-        let mut list: Vec<_> = sums.collect();
-        let differs = |at: &usize| images[*at].as_ref().is_some_and(|read| *read != known[*at]);
-        let wrong = (0..data).filter(|at| is_sure && written & 1 << at == 0 && differs(at));
-        let wrong = wrong.map(|at| (at, Buf::copy_of(&known[at]).freeze()));
-        for (at, block) in part.blocks.iter().cloned().chain(wrong) {
-            list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
-        }
-        return core.write(list, (part.stream, false), Then::Part { op: part.op });
-    }
-    let living: Blocks =
-        (0..data).filter(|at| living & 1 << at != 0).map(|at| (at, Buf::copy_of(&known[at]).freeze())).collect();
-    // A block that was read and is wrong is written, too, as parity is of what it should be.
-    let is_wrong = |(at, block): &&(usize, SharedBuf)| images[*at].as_deref().is_some_and(|read| *read != **block);
-    part.blocks.extend(living.iter().filter(is_wrong).cloned());
-    log(core, part, living);
-}
-
-/// The likely data of a row of which a part is being overwritten. `before`: what it likely was. `now`: what was read, with the new blocks
-/// in their places, and one bit for each of these. Where `now` fits no parity, the other blocks may fit the state before: that shows which
-/// of them is wrong.
-fn likeliest(core: &Core, before: Option<&Likely>, (now, written): (&[Option<Vec<u8>>], u32)) -> Option<Vec<Vec<u8>>> {
-    let likely = core.code.likely(now, written)?;
-    let mut data = likely.data;
-    if likely.agreeing > 0 {
-        return Some(data);
-    }
-    if let Some(before) = before.filter(|before| before.agreeing > 0) {
-        let kept = before.data.iter().enumerate().filter(|(at, _)| written & 1 << at == 0);
-        kept.for_each(|(at, block)| data[at].clone_from(block));
-    }
-    Some(data)
-}
-
-/// The row may lie in the part that is rebuilt already: the member that is rebuilt gets its block as the new parity takes it to be, unless
-/// this write has it anyway.
-fn catch_up(core: &mut Core, part: &Part, known: &[Vec<u8>]) {
-    let Some(member) = core.members.rebuilding() else { return };
-    let role = core.shape.role(part.row, member);
-    if role < core.shape.data && part.blocks.iter().all(|(at, _)| *at != role) {
-        let block = Vectored::One(Buf::copy_of(&known[role]).freeze());
-        core.ops[part.op].left += 1;
-        core.write(
-            vec![(member, core.shape.row_offset_bytes(part.row), block)],
-            (0, false),
-            Then::Part { op: part.op },
-        );
-    }
 }
 
 /// Discards whole bands: nothing in them is needed any more.
