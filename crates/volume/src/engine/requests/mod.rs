@@ -12,6 +12,7 @@ mod piece;
 mod ranges;
 mod read;
 mod read_ahead;
+mod read_plan;
 mod readers;
 mod reclass;
 mod scrub;

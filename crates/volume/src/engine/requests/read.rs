@@ -1,15 +1,15 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look up again where a move came between.
 
-use super::mend::{mend, mend_groups_of, wrong_of};
+use super::mend::{mend, mend_groups_of};
 use super::parts::joined;
 use super::piece::{IN_MEMORY, NOWHERE, PieceKind, first_bad, spoil};
+use super::read_plan::{Place, PlannedRun, ReadPlan, Source};
 use crate::engine::base::is_in_base;
 use crate::engine::copies::Named;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
-use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span, Window};
+use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span};
 use crate::request::RequestError;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
 use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
@@ -20,6 +20,13 @@ const BLOCK: usize = 4096;
 const MOVES_MAX: u8 = 16;
 /// How often a scrub reads a copy again because the leaf had left memory when a block was to be mended.
 const PUT_OFF_MAX: u8 = 16;
+
+/// Splits so many blocks off the front of a buffer.
+fn split_front(rest: &mut Buf, blocks: u16) -> Buf {
+    let len_bytes = usize::from(blocks) * BLOCK;
+    let tail = if len_bytes < rest.len() { rest.split_off(len_bytes) } else { Buf::empty() };
+    std::mem::replace(rest, tail)
+}
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
@@ -100,22 +107,6 @@ impl Engine {
         self.issue_reads(id);
     }
 
-    /// Number of blocks from `at` on that lie together, all of them compressed or none.
-    fn run_from(&self, spans: &[Span], at: usize) -> usize {
-        let start = spans[at];
-        let follows = |pair: &&[Span]| {
-            let [before, next] = **pair else { return false };
-            if [start, next].iter().any(|span| [NOWHERE, IN_MEMORY].contains(span)) {
-                return start == next;
-            }
-            // The extents end between the tiers: a run never crosses from one device to the next.
-            next.location == before.end()
-                && next.is_whole() == start.is_whole()
-                && self.setup.extents.is_fast(start.location) == self.setup.extents.is_fast(next.location)
-        };
-        1 + spans[at..].windows(2).take_while(follows).count()
-    }
-
     /// Whether only a summary lies between `end` and `next`, and `next` is not served by what was read ahead.
     fn is_behind_summary(&self, end: u64, next: u64) -> bool {
         let shape = self.space.bands.shape();
@@ -127,127 +118,104 @@ impl Engine {
             && !self.is_ahead(next)
     }
 
-    /// Cuts the piece's buffer into runs that lie together and reads each. Runs with a summary between them are one
-    /// request, which reads the summary too, so that a drive that reads ahead sees one sequence.
+    /// Reads a piece whose blocks have been looked up.
     fn issue_reads(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
-        let Some(mut rest) = piece.buf.take() else {
+        let Some(buf) = piece.buf.take() else {
             return;
         };
         piece.parts.clear();
         // One is for this function: devices that complete at once must not end the piece.
         piece.outstanding = 1;
-        let (copy, failures) = (piece.copy, piece.failures_in_place);
-        // Each copy may have a different block wrong. So blocks that were right are kept, and the rest is read block by block.
-        let is_piecemeal = piece.failures_in_place > 0 && self.setup.mends();
-        // Blocks that are on no mirror were read with the first copy. A host may have written them anew since, so they are neither compared nor written.
-        let is_passed =
-            |at: usize| copy > 0 && piece.spans.get(at).is_none_or(|span| !self.setup.extents.is_fast(span.location));
-        let is_right = |at: usize, bytes: &[u8]| {
-            let named = piece.checksums.get(at).copied();
-            Some(block_checksum(piece.disk, piece.block() + at as u64, bytes)) == named
-        };
-        let right: SmallVec<[bool; 4]> = match is_piecemeal {
-            true => {
-                rest.chunks_exact(BLOCK).enumerate().map(|(at, bytes)| is_passed(at) || is_right(at, bytes)).collect()
-            }
-            false => SmallVec::new(),
-        };
-        // Put back below, without a copy.
-        let (spans, wrong_packed) = (std::mem::take(&mut piece.spans), std::mem::take(&mut piece.wrong_packed));
-        if is_piecemeal && piece.failures_in_place == 1 {
-            piece.wrong = wrong_of(&right, &spans);
-            piece.wrong_groups.clone_from(&wrong_packed);
+        let plan = ReadPlan::of(piece, &buf, &self.setup, &self.bases);
+        let wrong_packed = std::mem::take(&mut piece.wrong_packed);
+        if let Some(wrong) = &plan.first_wrong {
+            (piece.wrong, piece.wrong_groups) = (wrong.clone(), wrong_packed);
         }
-        // Not after a failure, as the summary may have been what could not be read. A scrub never includes summaries.
-        let is_scrub = matches!(piece.kind, PieceKind::Scrub);
-        let joins = piece.attempts == 0 && !is_scrub;
-        // One copy alone: where a block of it cannot be read, another copy would answer for the whole read, and hide
-        // what is wrong beside that block.
-        let of_one = if is_scrub && failures == 0 && self.setup.copies > 1 { Op::ALONE } else { 0 };
-        let mut take = |blocks: usize| {
-            let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };
-            std::mem::replace(&mut rest, tail)
-        };
-        let mut at = 0;
-        while at < spans.len() {
-            let start = spans[at];
-            // After a failure compressed blocks are read one by one, so that a bad block does not make the others fail.
-            let is_alone = is_piecemeal || !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
-            let run = if is_alone { 1 } else { self.run_from(&spans, at) };
-            let buf = take(run);
-            let is_fast = self.setup.extents.is_fast(start.location);
-            // Only the fast tier has copies. A further attempt makes a capacity device restore data from other devices, which says nothing of what lies there.
-            let attempt = if is_fast { (copy + failures) | of_one } else { failures };
-            let part = self.requests.pieces[id as usize].parts.len() as u16;
-            let first = at as u16;
-            let is_ours = start.is_whole() && !is_in_base(start.location);
-            let is_unpacked = is_piecemeal && !start.is_whole() && !wrong_packed.contains(&first);
-            let is_kept = copy > 0 && !is_fast || is_ours && right.get(at).copied().unwrap_or(false) || is_unpacked;
-            at += run;
-            if is_kept {
-                self.requests.pieces[id as usize].parts.push((first, Some(buf)));
-                continue;
-            }
-            if start == IN_MEMORY {
-                self.recall(id, first, buf);
-                continue;
-            }
-            let around = Window::around(start, spans[at - 1], self.setup.unit_grains);
-            let disk = self.requests.pieces[id as usize].disk;
-            let place = self.place_of(disk, around.first).filter(|_| start != NOWHERE);
-            let Some((device, offset_bytes)) = place else {
-                self.read_nowhere(id, first, buf, start == NOWHERE);
-                continue;
-            };
-            if !start.is_whole() {
-                let piece = &mut self.requests.pieces[id as usize];
-                piece.parts.push((first, Some(buf)));
-                piece.outstanding += 1;
-                let bufs = Vectored::One(Buf::new(around.len_bytes));
-                let op = Op::Read { bufs, attempt };
-                self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
-                continue;
-            }
-            self.requests.pieces[id as usize].parts.push((first, None));
-            let buf = if joins { self.take_ahead(id, part, start.location, buf) } else { Some(buf) };
-            let Some(buf) = buf else { continue };
-            self.requests.pieces[id as usize].outstanding += 1;
-            let mut bufs = Vectored::One(buf);
-            let mut end = start.location + BLOCK_GRAINS * run as u64;
-            while joins
-                && spans.get(at).is_some_and(|&next| next.is_whole() && self.is_behind_summary(end, next.location))
-            {
-                let run = self.run_from(&spans, at);
-                let more = [Buf::new(BLOCK), take(run)];
-                bufs = match bufs {
-                    Vectored::One(one) => Vectored::Many([one].into_iter().chain(more).collect()),
-                    Vectored::Many(many) => Vectored::Many(many.into_iter().chain(more).collect()),
-                };
-                let piece = &mut self.requests.pieces[id as usize];
-                piece.parts.push((at as u16, None));
-                piece.is_no_attempt = true;
-                at += run;
-                end += BLOCK_GRAINS * (1 + run as u64);
-            }
-            let op = Op::Read { bufs, attempt };
-            self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });
-        }
-        self.requests.pieces[id as usize].spans = spans;
+        self.send_reads(id, &plan, buf);
         self.read_part_done(id);
     }
 
-    /// A part that is on no device: a hole, which is zeros, or a location that only damage can have put there unnoticed
-    /// by a checksum.
-    fn read_nowhere(&mut self, id: u32, first: u16, mut buf: Buf, is_hole: bool) {
-        let piece = &mut self.requests.pieces[id as usize];
-        if is_hole {
-            buf.fill(0);
-        } else {
-            let (disk, offset_bytes) = (piece.disk, (piece.block() + u64::from(first)) * BLOCK as u64);
-            piece.error = Some(RequestError::Damaged { disk, offset_bytes });
-            piece.wrong_packed.push(first);
+    /// Cuts the buffer of a piece into the runs of a plan and reads each.
+    fn send_reads(&mut self, id: u32, plan: &ReadPlan, mut rest: Buf) {
+        let mut runs = &plan.runs[..];
+        while let Some((run, behind)) = runs.split_first() {
+            runs = behind;
+            let buf = split_front(&mut rest, run.blocks);
+            let parts = &mut self.requests.pieces[id as usize].parts;
+            let part = parts.len() as u16;
+            match run.source {
+                Source::Kept => parts.push((run.first, Some(buf))),
+                Source::InMemory => self.recall(id, run.first, buf),
+                Source::Hole => self.read_hole(id, run.first, buf),
+                Source::Impossible => self.read_impossible(id, run.first, buf),
+                Source::Packed { place, len_bytes } => {
+                    parts.push((run.first, Some(buf)));
+                    self.send_read(id, part, place, Vectored::One(Buf::new(len_bytes)));
+                }
+                Source::Whole { place, .. } if !plan.joins => {
+                    parts.push((run.first, None));
+                    self.send_read(id, part, place, Vectored::One(buf));
+                }
+                Source::Whole { place, location } => {
+                    parts.push((run.first, None));
+                    let Some(buf) = self.take_ahead(id, part, location, buf) else { continue };
+                    let end = location + BLOCK_GRAINS * u64::from(run.blocks);
+                    let (joined, others) = behind.split_at(self.count_joined(end, behind));
+                    let bufs = self.join_reads(id, buf, joined, &mut rest);
+                    self.send_read(id, part, place, bufs);
+                    runs = others;
+                }
+            }
         }
+    }
+
+    /// How many runs can be read in one request with the run before them, which ends at `end`: those with only a summary between them. So a
+    /// drive that reads ahead sees one sequence.
+    fn count_joined(&self, mut end: u64, behind: &[PlannedRun]) -> usize {
+        let mut count = 0;
+        while let Some(PlannedRun { blocks, source: Source::Whole { location, .. }, .. }) = behind.get(count)
+            && self.is_behind_summary(end, *location)
+        {
+            end += BLOCK_GRAINS * (1 + u64::from(*blocks));
+            count += 1;
+        }
+        count
+    }
+
+    /// The buffers for one request that reads a run into `buf`, and then others, each behind a summary.
+    fn join_reads(&mut self, id: u32, buf: Buf, joined: &[PlannedRun], rest: &mut Buf) -> Vectored<Buf> {
+        if joined.is_empty() {
+            return Vectored::One(buf);
+        }
+        let piece = &mut self.requests.pieces[id as usize];
+        piece.is_no_attempt = true;
+        let mut bufs = vec![buf];
+        for run in joined {
+            piece.parts.push((run.first, None));
+            bufs.extend([Buf::new(BLOCK), split_front(rest, run.blocks)]);
+        }
+        Vectored::Many(bufs)
+    }
+
+    fn send_read(&mut self, id: u32, part: u16, place: Place, bufs: Vectored<Buf>) {
+        let Place { device, offset_bytes, attempt } = place;
+        self.requests.pieces[id as usize].outstanding += 1;
+        self.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, Pending::Read { piece: id, part });
+    }
+
+    /// A part that is on no device is zeros.
+    fn read_hole(&mut self, id: u32, first: u16, mut buf: Buf) {
+        buf.fill(0);
+        self.requests.pieces[id as usize].parts.push((first, Some(buf)));
+    }
+
+    /// A part at a location that only damage can have put there cannot be read.
+    fn read_impossible(&mut self, id: u32, first: u16, buf: Buf) {
+        let piece = &mut self.requests.pieces[id as usize];
+        let (disk, offset_bytes) = (piece.disk, (piece.block() + u64::from(first)) * BLOCK as u64);
+        piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+        piece.wrong_packed.push(first);
         piece.parts.push((first, Some(buf)));
     }
 
