@@ -31,89 +31,9 @@ impl Engine {
         self.requests.pieces[id as usize].data_outstanding = 1;
         let mut append: Option<Append> = None;
         for index in 0..self.requests.pieces[id as usize].segments.len() {
-            let piece = &self.requests.pieces[id as usize];
-            let segment = piece.segments[index];
-            let (disk, block) = (piece.disk, piece.block() + u64::from(segment.first));
-            let blocks = u32::from(segment.blocks);
-            let range = usize::from(segment.first)..usize::from(segment.first) + usize::from(segment.blocks);
-            let record_bytes = match segment.fill {
-                Fill::Data { .. } if segment.is_packed() => packed_write_bytes(range.len()),
-                Fill::Data { .. } => write_bytes(range.len()),
-                _ => write_bytes(0),
-            };
-            if !self.journal.fits(record_bytes) {
-                self.seal_batch(false);
-            }
-            let journal_at = self.journal.head();
-            let mut target = None;
-            let (batch, sequence) = match segment.fill {
-                Fill::Data { location, class } => {
-                    let stored = self.requests.pieces[id as usize].stored(&segment);
-                    target = self.setup.extents.place(location).map(|(device, offset)| (device, offset, class));
-                    let lifetime =
-                        if self.setup.extents.is_fast(location) { Lifetime::default() } else { segment.lifetime };
-                    let to = Target { location, generation: self.space.record_generation(location), lifetime };
-                    self.journal.append(|out| put_write(out, (disk, block, class), to, stored))
-                }
-                Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
-                Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
-                Fill::Reclass { class } => {
-                    self.journal.append(|out| Record::Reclass { disk, block, blocks, class }.put(out))
-                }
-            };
-            let piece = &mut self.requests.pieces[id as usize];
-            piece.segments[index].sequence = sequence;
-            piece.journal_at.get_or_insert(journal_at);
-            let first = piece.batches.last() != Some(&batch);
-            if first {
-                piece.batches.push(batch);
-                piece.outstanding += 1;
-            }
-            // Past the cache only where there is one: a device without a volatile cache gains nothing by FUA, and may
-            // be asked in a dearer way.
-            let fua = piece.fua;
-            let cached = target.map_or(0, |(device, ..)| 1 << device);
-            self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
-            if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
-                let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
-                self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
-                // Data that is written through is counted as if it needed a flush, so that one covers it once more. Nothing is written through where the system
-                // implements FUA by a flush: what that cache holds outlives this process.
-                let is_flushed = self.setup.flushed_behind & 1 << device != 0;
-                let is_through = fua || device != 0 && self.bypass.is_written_through && !is_flushed;
-                let fua = is_through && self.setup.volatile & 1 << device != 0;
-                let group = segment.lifetime.group;
-                let hint = match device {
-                    0 => class_hint(class),
-                    _ => Stream { is_collected: false, group, class }.hint(),
-                };
-                // Runs that follow each other in a band are one request, with the summaries between them.
-                if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
-                    self.send_append(id, before);
-                }
-                let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
-                append.push(bytes);
-                if let Fill::Data { location, .. } = segment.fill {
-                    self.note_written(id, segment, sequence);
-                    self.summaries.append(append, &mut self.space.bands, location, segment.device_blocks.into());
-                }
-                if device != 0
-                    && !segment.is_packed()
-                    && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both)
-                {
-                    let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
-                    let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
-                    // Data comes first: copies get only what is well above the threshold at which writes go past the
-                    // tier.
-                    let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
-                    let spare = self.space.data_slots_free().saturating_sub(kept);
-                    let originals =
-                        Originals { disk, first: block, class, data: &slice, named: &checksums, is_packed: false };
-                    let Fill::Data { location, .. } = segment.fill else { continue };
-                    let location = |at: usize| location + BLOCK_GRAINS * at as u64;
-                    let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
-                    self.copies.write(&originals, location, spare, rooms);
-                }
+            self.record_segment(id, index);
+            if let Some(data) = data {
+                self.send_segment(id, index, data, &mut append);
             }
         }
         if let Some(append) = append {
@@ -125,6 +45,110 @@ impl Engine {
         self.change_part_done(id);
     }
 
+    /// Appends the record of a segment to the journal. The piece joins the batch that has it.
+    fn record_segment(&mut self, id: u32, index: usize) {
+        let segment = self.requests.pieces[id as usize].segments[index];
+        let record_bytes = match segment.fill {
+            Fill::Data { .. } if segment.is_packed() => packed_write_bytes(segment.blocks.into()),
+            Fill::Data { .. } => write_bytes(segment.blocks.into()),
+            _ => write_bytes(0),
+        };
+        if !self.journal.fits(record_bytes) {
+            self.seal_batch(false);
+        }
+        let journal_at = self.journal.head();
+        let (batch, sequence) = self.append_record(id, &segment);
+        let piece = &mut self.requests.pieces[id as usize];
+        piece.segments[index].sequence = sequence;
+        piece.journal_at.get_or_insert(journal_at);
+        let first = piece.batches.last() != Some(&batch);
+        if first {
+            piece.batches.push(batch);
+            piece.outstanding += 1;
+        }
+        // Past the cache only where there is one: a device without a volatile cache gains nothing by FUA, and may
+        // be asked in a dearer way.
+        let fua = piece.fua;
+        let cached =
+            segment.location().and_then(|at| self.setup.extents.place(at)).map_or(0, |(device, _)| 1 << device);
+        self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
+    }
+
+    /// Appends the record of a segment; returns its batch and its sequence.
+    fn append_record(&mut self, id: u32, segment: &Segment) -> (u64, u64) {
+        let piece = &self.requests.pieces[id as usize];
+        let (disk, block, blocks) = (piece.disk, piece.block() + u64::from(segment.first), u32::from(segment.blocks));
+        match segment.fill {
+            Fill::Data { location, class } => {
+                let is_fast = self.setup.extents.is_fast(location);
+                let lifetime = if is_fast { Lifetime::default() } else { segment.lifetime };
+                let to = Target { location, generation: self.space.record_generation(location), lifetime };
+                self.journal.append(|out| put_write(out, (disk, block, class), to, piece.stored(segment)))
+            }
+            Fill::Zero => self.journal.append(|out| Record::Zero { disk, block, blocks }.put(out)),
+            Fill::Unmapped => self.journal.append(|out| Record::Discard { disk, block, blocks }.put(out)),
+            Fill::Reclass { class } => {
+                self.journal.append(|out| Record::Reclass { disk, block, blocks, class }.put(out))
+            }
+        }
+    }
+
+    /// Sends the data of a segment, where it has some. Runs that follow each other in a band are one request, with the summaries between them:
+    /// what is before this segment is sent where the two are none.
+    fn send_segment(&mut self, id: u32, index: usize, data: &SharedBuf, append: &mut Option<Append>) {
+        let piece = &self.requests.pieces[id as usize];
+        let (segment, is_fua) = (piece.segments[index], piece.fua);
+        let Fill::Data { location, class } = segment.fill else { return };
+        let Some((device, offset_bytes)) = self.setup.extents.place(location) else { return };
+        let bytes = piece.bytes_of(&segment, data);
+        self.flushes.sent(if is_fua { 0 } else { bytes.len() as u64 });
+        let hint = match device {
+            0 => class_hint(class),
+            _ => Stream { is_collected: false, group: segment.lifetime.group, class }.hint(),
+        };
+        if let Some(before) = append.take_if(|a| device == 0 || !a.meets(device, offset_bytes, hint)) {
+            self.send_append(id, before);
+        }
+        let fua = self.goes_past_cache(device, is_fua);
+        let append = append.get_or_insert_with(|| Append::new(device, offset_bytes, hint, fua));
+        append.push(bytes);
+        self.note_written(id, segment);
+        self.summaries.append(append, &mut self.space.bands, location, segment.device_blocks.into());
+        let is_of_both = self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both);
+        if device != 0 && !segment.is_packed() && is_of_both {
+            self.copy_segment(id, &segment, data);
+        }
+    }
+
+    /// Whether data is written past the cache of a device. Data that is written through is counted as if it needed a flush, so that one covers
+    /// it once more. Nothing is written through where the system implements FUA by a flush: what that cache holds outlives this process.
+    fn goes_past_cache(&self, device: usize, is_fua: bool) -> bool {
+        let is_flushed = self.setup.flushed_behind & 1 << device != 0;
+        let is_through = is_fua || device != 0 && self.bypass.is_written_through && !is_flushed;
+        is_through && self.setup.volatile & 1 << device != 0
+    }
+
+    /// Makes copies on the fast tier of a segment that goes to the capacity tier. Data comes first: copies get only what is well above the
+    /// threshold at which writes go past the tier.
+    fn copy_segment(&mut self, id: u32, segment: &Segment, data: &SharedBuf) {
+        let Fill::Data { location, class } = segment.fill else { return };
+        let piece = &self.requests.pieces[id as usize];
+        let range = usize::from(segment.first)..usize::from(segment.first) + usize::from(segment.blocks);
+        let originals = Originals {
+            disk: piece.disk,
+            first: piece.block() + u64::from(segment.first),
+            class,
+            data: &data.slice(range.start * BLOCK, range.len() * BLOCK),
+            named: &piece.checksums[range],
+            is_packed: false,
+        };
+        let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
+        let spare = self.space.data_slots_free().saturating_sub(kept);
+        let location = |at: usize| location + BLOCK_GRAINS * at as u64;
+        let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
+        self.copies.write(&originals, location, spare, rooms);
+    }
+
     /// Sends data of a piece.
     fn send_append(&mut self, id: u32, append: Append) {
         self.requests.pieces[id as usize].data_outstanding += 1;
@@ -134,13 +158,13 @@ impl Engine {
     }
 
     /// Notes for the summaries which blocks of a segment go to which place of a band.
-    fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
+    fn note_written(&mut self, id: u32, segment: Segment) {
         let Fill::Data { location, class } = segment.fill else { return };
         if self.setup.extents.is_fast(location) {
             return;
         }
         let piece = &self.requests.pieces[id as usize];
-        let (disk, note, mut at) = (piece.disk, segment.lifetime.note, location);
+        let (disk, note, origin, mut at) = (piece.disk, segment.lifetime.note, segment.sequence, location);
         for (block, Stored { grains, checksum }) in
             (piece.block() + u64::from(segment.first)..).zip(piece.stored(&segment))
         {

@@ -66,6 +66,14 @@ impl Segment {
         matches!(self.fill, Fill::Data { .. }) && self.device_blocks < self.blocks
     }
 
+    /// Where its data goes, if it has some.
+    pub fn location(&self) -> Option<u64> {
+        match self.fill {
+            Fill::Data { location, .. } => Some(location),
+            Fill::Zero | Fill::Unmapped | Fill::Reclass { .. } => None,
+        }
+    }
+
     /// A segment that stores no data.
     pub fn without_data(first: u16, blocks: u16, fill: Fill) -> Self {
         Self {

@@ -15,6 +15,7 @@ use crate::map::frames::Frame;
 use crate::request::RequestError;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 const BLOCK: usize = 4096;
 /// Most bytes that the records of one block can take.
@@ -29,6 +30,40 @@ fn blocks_to_store(data: &[u8]) -> u64 {
 fn is_zero(block: &[u8]) -> bool {
     let (lines, rest) = block.as_chunks::<64>();
     block[..8] == [0; 8] && lines.iter().all(|line| *line == [0; 64]) && rest.iter().all(|&byte| byte == 0)
+}
+
+/// A write that is being cut into segments.
+struct Cut<'a> {
+    id: u32,
+    /// Of its leaf.
+    frame: u32,
+    data: &'a SharedBuf,
+    /// Asked once for the whole write: otherwise a write larger than what collection has gained would be refused midway and would give back
+    /// what it has.
+    may_use_bands: bool,
+    /// Blocks that hosts had written before it.
+    now: u64,
+    /// Blocks that the capacity tier held before it.
+    valid_blocks: u64,
+    segments: SmallVec<[Segment; 2]>,
+}
+
+impl Cut<'_> {
+    fn blocks(&self) -> usize {
+        self.data.len() / BLOCK
+    }
+
+    fn is_large(&self) -> bool {
+        self.blocks() >= LARGE_BLOCKS as usize
+    }
+
+    fn bytes(&self, blocks: Range<usize>) -> &[u8] {
+        &self.data[blocks.start * BLOCK..blocks.end * BLOCK]
+    }
+
+    fn is_zero(&self, at: usize) -> bool {
+        is_zero(self.bytes(at..at + 1))
+    }
 }
 
 impl Engine {
@@ -199,71 +234,88 @@ impl Engine {
         data: &SharedBuf,
         runs: &[forebay_prism::Run],
     ) -> Option<SmallVec<[Segment; 2]>> {
-        let piece = &self.requests.pieces[id as usize];
-        let (disk, first_block, streams) = (piece.disk, piece.block(), piece.streams);
-        let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
-        // There must be room for the whole write, also where it has several classes. Zeros need no space; they are counted only where that makes a difference.
+        if !self.has_room_for(data, runs) {
+            return None;
+        }
+        let mut cut = Cut {
+            id,
+            frame,
+            data,
+            may_use_bands: !self.space.pace.is_closed(),
+            now: self.stats.written_blocks(),
+            valid_blocks: self.stats.capacity_blocks(),
+            segments: SmallVec::new(),
+        };
+        let mut at = 0usize;
+        for run in runs {
+            let end = (at + run.blocks as usize).min(cut.blocks());
+            while at < end {
+                let is_zero = cut.is_zero(at);
+                let blocks = at..(at + 1..end).find(|&at| cut.is_zero(at) != is_zero).unwrap_or(end);
+                at = blocks.end;
+                if is_zero {
+                    let (first, len) = (blocks.start as u16, blocks.len() as u16);
+                    cut.segments.push(Segment::without_data(first, len, Fill::Zero));
+                } else if !self.store(&mut cut, run.class, blocks) {
+                    self.give_back(&cut.segments);
+                    return None;
+                }
+            }
+        }
+        Some(cut.segments)
+    }
+
+    /// Whether there is room for a whole write, also where it has several classes. Zeros need no space; they are counted only where that makes
+    /// a difference.
+    fn has_room_for(&mut self, data: &SharedBuf, runs: &[forebay_prism::Run]) -> bool {
         let stays = |run: &forebay_prism::Run| !may_destage(&self.prism, &self.space, run.class);
         let may_leave = runs.iter().any(stays).then(|| self.blocks_that_may_leave());
         let blocks = ((data.len() / BLOCK) as u64, || blocks_to_store(data));
-        if !self.space.has_room(blocks, may_leave, &mut self.copies) {
-            return None;
+        self.space.has_room(blocks, may_leave, &mut self.copies)
+    }
+
+    /// Allocates space for blocks of one class in a write; false where there is none now.
+    fn store(&mut self, cut: &mut Cut, class: ClassId, blocks: Range<usize>) -> bool {
+        let piece = &self.requests.pieces[cut.id as usize];
+        let (disk, block, streams) = (piece.disk, piece.block() + blocks.start as u64, piece.streams);
+        let stay = self.stay(cut.id, class, blocks.start);
+        let past = streams || stay.passes_by && cut.is_large();
+        let replaced = self.replaced(cut.frame, block);
+        let of_region = || self.staying.replaces(disk, block..block + blocks.len() as u64, cut.now);
+        let arrival = Arrival {
+            replaced: replaced.or_else(of_region),
+            valid_blocks: cut.valid_blocks,
+            blocks: blocks.len() as u32,
+        };
+        let source = (cut.id, blocks.start, cut.bytes(blocks.clone()));
+        let policy = (past, stay.keeps);
+        let Some((space, lifetime)) = self.allocate(source, class, arrival, policy, cut.may_use_bands) else {
+            return false;
+        };
+        let mut first = blocks.start as u16;
+        for Run { location, blocks, device_blocks } in space {
+            cut.segments.push(Segment {
+                first,
+                blocks: blocks as u16,
+                fill: Fill::Data { location, class },
+                device_blocks: device_blocks as u16,
+                stay,
+                replaced,
+                lifetime,
+                sequence: 0,
+            });
+            first += blocks as u16;
         }
-        // Asked once for the whole write: otherwise a write larger than what collection has gained would be refused
-        // midway and would give back what it has.
-        let may_use_bands = !self.space.pace.is_closed();
-        let (now, valid_blocks) = (self.stats.written_blocks(), self.stats.capacity_blocks());
-        let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
-        let mut at = 0usize;
-        for run in runs {
-            let end = (at + run.blocks as usize).min(data.len() / BLOCK);
-            while at < end {
-                let zero = is_zero(&data[at * BLOCK..(at + 1) * BLOCK]);
-                let mut len = 1;
-                while at + len < end && is_zero(&data[(at + len) * BLOCK..(at + len + 1) * BLOCK]) == zero {
-                    len += 1;
-                }
-                if zero {
-                    segments.push(Segment::without_data(at as u16, len as u16, Fill::Zero));
-                } else {
-                    let stay = self.stay(id, run.class, at);
-                    let past = streams || stay.passes_by && is_large;
-                    let block = first_block + at as u64;
-                    let replaced = self.replaced(frame, block);
-                    let of_region = || self.staying.replaces(disk, block..block + len as u64, now);
-                    let arrival = Arrival { replaced: replaced.or_else(of_region), valid_blocks, blocks: len as u32 };
-                    let blocks = (id, at, &data[at * BLOCK..(at + len) * BLOCK]);
-                    let policy = (past, stay.keeps);
-                    let Some((space, lifetime)) = self.allocate(blocks, run.class, arrival, policy, may_use_bands)
-                    else {
-                        for segment in &segments {
-                            if let Fill::Data { location, .. } = segment.fill {
-                                let (blocks, device_blocks) = (segment.blocks.into(), segment.device_blocks.into());
-                                let run = Run { location, blocks, device_blocks };
-                                self.space.give_back(&[run], self.journal.last_recorded());
-                            }
-                        }
-                        return None;
-                    };
-                    let mut first = at as u16;
-                    for Run { location, blocks, device_blocks } in space {
-                        let fill = Fill::Data { location, class: run.class };
-                        segments.push(Segment {
-                            first,
-                            blocks: blocks as u16,
-                            fill,
-                            device_blocks: device_blocks as u16,
-                            stay,
-                            replaced,
-                            lifetime,
-                            sequence: 0,
-                        });
-                        first += blocks as u16;
-                    }
-                }
-                at += len;
+        true
+    }
+
+    /// Gives back the space of segments that come to nothing.
+    fn give_back(&mut self, segments: &[Segment]) {
+        for segment in segments {
+            if let Some(location) = segment.location() {
+                let (blocks, device_blocks) = (segment.blocks.into(), segment.device_blocks.into());
+                self.space.give_back(&[Run { location, blocks, device_blocks }], self.journal.last_recorded());
             }
         }
-        Some(segments)
     }
 }
