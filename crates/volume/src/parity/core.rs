@@ -310,6 +310,13 @@ impl Core {
         self.open.retire(slot, row, flush);
     }
 
+    /// Closes a row: its entry in the log is not needed any more once what was written until now is durable.
+    pub fn close(&mut self, row: u64) {
+        if let Some(slot) = self.open.close(row) {
+            self.retire(slot, row);
+        }
+    }
+
     /// The first flush that makes durable what was written until now; 0, so any flush, where it is durable already.
     pub fn next_flush(&self) -> u64 {
         if self.is_volatile { self.flushes + 1 } else { 0 }

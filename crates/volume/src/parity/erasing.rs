@@ -1,11 +1,11 @@
 //! Erases what the log has of rows that do not need it any more, so that no entry is left that describes an old state of a row.
 
-use super::core::Core;
+use super::core::{Core, SERVED_ATTEMPTS_MAX};
 use super::jobs::Then;
 use super::open_rows::NO_ROW;
 use super::writing::entries;
 use crate::layout::array_shape::BLOCK;
-use forebay_block::{Buf, Vectored};
+use forebay_block::{Buf, IoError, Vectored};
 
 /// Erases entries of the log that are not needed any more.
 pub(super) fn erase(core: &mut Core) {
@@ -31,7 +31,7 @@ pub(super) fn erase(core: &mut Core) {
         let at = shape.slot_offset_bytes(slot);
         list.extend(members.into_iter().map(|member| (member, at, Vectored::One(zeros.clone()))));
     }
-    core.write(list, (0, false), Then::Erased { instead: None });
+    core.write(list, (0, false), Then::Erased);
 }
 
 /// An entry of a row cannot be erased, and might be believed at a later start: a newer entry that covers nothing supersedes it. Both stay
@@ -39,9 +39,40 @@ pub(super) fn erase(core: &mut Core) {
 fn supersede(core: &mut Core, row: u64) {
     if row == NO_ROW {
         // It is not known of which row the entry is, so nothing can supersede it.
-        return core.write(Vec::new(), (0, false), Then::Erased { instead: None });
+        return core.write(Vec::new(), (0, false), Then::Erased);
     }
     let Some(slot) = core.open.take_slot() else { return core.open.erased(0, false) };
     let list = entries(core, row, &vec![None; core.shape.data], slot);
-    core.write(list, (0, false), Then::Erased { instead: Some((slot, row)) });
+    core.write(list, (0, false), Then::Superseded { slot, row });
+}
+
+/// Entries were erased, or could not be. Then the batch is tried again in halves. What cannot be erased alone is superseded by a newer entry.
+pub(super) fn erased(core: &mut Core, result: &Result<(), IoError>) {
+    let was_one = core.open.is_erasing_one();
+    core.open.erased(core.next_flush(), result.is_ok());
+    let Err(error) = result else { return core.roster.settled() };
+    core.upkeep.pause.begin(core.view.now_ns());
+    // Only failures of single places count, and only in a row: when a half of a batch fails, that says nothing of its other places.
+    if was_one && !core.open.has_slot() {
+        no_place_became_free(core, error);
+        if core.is_settling() {
+            core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
+        }
+    }
+}
+
+/// An entry in `slot` supersedes one that cannot be erased, or could not be written.
+pub(super) fn superseded(core: &mut Core, slot: u32, row: u64, result: &Result<(), IoError>) {
+    core.open.erased(core.next_flush(), result.is_ok());
+    let Err(error) = result else { return core.roster.settled() };
+    core.retire(slot, row);
+    core.own_work_ended(result);
+    no_place_became_free(core, error);
+}
+
+/// Without a free place in the log nothing more can be written: after some attempts those that wait for one get the failure.
+fn no_place_became_free(core: &mut Core, error: &IoError) {
+    if !core.is_settling() && !core.starved.is_empty() {
+        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
+    }
 }

@@ -4,7 +4,7 @@ use super::core::Core;
 use super::jobs::Then;
 use super::writing::parity_of;
 use crate::layout::array_shape::BLOCK;
-use forebay_block::{Buf, Vectored};
+use forebay_block::{Buf, IoError, Vectored};
 
 /// Fills up the row that was changed the longest ago, where too many are open. The blocks that it lacks become zeros, except those that
 /// live there and could not be written: these are written again.
@@ -49,4 +49,14 @@ pub(super) fn fill_row(core: &mut Core, row: u64) {
         list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
     }
     core.write(list, (0, false), Then::Filled { row, lock });
+}
+
+/// The rest of an open row was written, or could not be.
+pub(super) fn filled(core: &mut Core, row: u64, lock: u64, result: &Result<(), IoError>) {
+    core.locks.remove(lock);
+    core.upkeep.is_filling = false;
+    core.own_work_ended(result);
+    if result.is_ok() {
+        core.close(row);
+    }
 }

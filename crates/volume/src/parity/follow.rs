@@ -1,9 +1,10 @@
 //! What follows when requests have ended.
 
-use super::core::{Core, SERVED_ATTEMPTS_MAX};
+use super::core::Core;
 use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
-use super::{doubt, labels, overwriting, reading, rebuilding, upkeep, writing};
+use super::{doubt, erasing, filling, labels, overwriting, reading, rebuilding, upkeep, writing};
 use forebay_block::{Buf, IoError, SharedBuf};
+use std::ops::Range;
 
 /// Goes on with all work that has ended.
 pub(super) fn follow(core: &mut Core) {
@@ -28,82 +29,15 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::Durable { op } | Then::Part { op } => core.op_part_ended(op, result),
         Then::Discarded { op, rows } => core.discarding.push((op, rows)),
-        Then::Whole { op, rows } => {
-            core.written_whole(rows.clone());
-            if result.is_ok() {
-                core.open.in_range(rows).into_iter().for_each(|row| close(core, row));
-            }
-            core.op_part_ended(op, result);
-        }
+        Then::Whole { op, rows } => written_whole(core, op, rows, result),
         Then::Appended { part, slot } => appended(core, part, slot, result),
-        Then::Logged { part, living, slot } => match result {
-            Ok(()) if core.is_volatile => {
-                core.flush(Then::LogFlushed { part, living, slot });
-            }
-            Ok(()) => core.logged.push(Logged { part, living, slot }),
-            Err(error) => {
-                core.retire(slot, part.row);
-                core.op_part_ended(part.op, Err(error));
-            }
-        },
-        Then::LogFlushed { part, living, slot } => match result {
-            Ok(()) => core.logged.push(Logged { part, living, slot }),
-            Err(error) => {
-                core.retire(slot, part.row);
-                core.op_part_ended(part.op, Err(error));
-            }
-        },
-        Then::Filled { row, lock } => {
-            core.locks.remove(lock);
-            core.upkeep.is_filling = false;
-            core.own_work_ended(&result);
-            if result.is_ok() {
-                close(core, row);
-            }
-        }
-        Then::Settled { row, lock, is_whole } => {
-            core.locks.remove(lock);
-            core.upkeep.is_busy = false;
-            core.own_work_ended(&result);
-            if result.is_ok() {
-                if is_whole {
-                    core.settled.insert(row);
-                }
-                core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
-            }
-        }
-        Then::Erased { instead } => {
-            let flush = core.next_flush();
-            let was_one = core.open.is_erasing_one();
-            core.open.erased(flush, result.is_ok());
-            match (&result, instead) {
-                (Err(error), Some((slot, row))) => {
-                    core.retire(slot, row);
-                    core.own_work_ended(&result);
-                    no_place_became_free(core, error);
-                }
-                // The batch is tried again in halves. What cannot be erased alone is superseded by a newer entry.
-                (Err(error), None) => {
-                    core.upkeep.pause.begin(core.view.now_ns());
-                    // Only failures of single places count, and only in a row: when a half of a batch fails, that says nothing of its other
-                    // places.
-                    if was_one && !core.open.has_slot() {
-                        no_place_became_free(core, error);
-                        if core.is_settling() {
-                            core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
-                        }
-                    }
-                }
-                (Ok(()), _) => core.roster.settled(),
-            }
-        }
-        Then::Mended { member, lock } => {
-            // A member that failed the write was left behind.
-            if result.is_ok() && core.members.written() & 1 << member != 0 {
-                core.view.mended();
-            }
-            upkeep::mended(core, lock, result.err());
-        }
+        Then::Logged(logged) if result.is_ok() && core.is_volatile => core.flush(Then::LogFlushed(logged)),
+        Then::Logged(logged) | Then::LogFlushed(logged) => log_written(core, logged, result),
+        Then::Filled { row, lock } => filling::filled(core, row, lock, &result),
+        Then::Settled { row, lock, is_whole } => upkeep::settled(core, row, lock, is_whole, &result),
+        Then::Erased => erasing::erased(core, &result),
+        Then::Superseded { slot, row } => erasing::superseded(core, slot, row, &result),
+        Then::Mended { member, lock } => upkeep::mend_written(core, member, lock, result),
         Then::Rebuilt { lock } => {
             core.locks.remove(lock);
             rebuilding::written(core);
@@ -111,6 +45,26 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::RebuildFlushed => rebuilding::flushed(core, &result),
         Then::Labelled => labels::labelled(core, result),
         Then::LabelFlushed => labels::label_flushed(core, result),
+    }
+}
+
+/// Whole rows were written. What the log has of them is not needed any more.
+fn written_whole(core: &mut Core, op: usize, rows: Range<u64>, result: Result<(), IoError>) {
+    core.written_whole(rows.clone());
+    if result.is_ok() {
+        core.open.in_range(rows).into_iter().for_each(|row| core.close(row));
+    }
+    core.op_part_ended(op, result);
+}
+
+/// What lives in a row is durable in the log, or could not be written there.
+fn log_written(core: &mut Core, logged: Logged, result: Result<(), IoError>) {
+    match result {
+        Ok(()) => core.logged.push(logged),
+        Err(error) => {
+            core.retire(logged.slot, logged.part.row);
+            core.op_part_ended(logged.part.op, Err(error));
+        }
     }
 }
 
@@ -135,13 +89,7 @@ fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(
     core.begin_flush();
 }
 
-/// Closes a row: its entry in the log is not needed any more once what was written until now is durable.
-fn close(core: &mut Core, row: u64) {
-    if let Some(slot) = core.open.close(row) {
-        core.retire(slot, row);
-    }
-}
-
+/// Blocks were added to a row, which is open then, or whole.
 fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), IoError>) {
     let Part { op, row, blocks, .. } = part;
     core.written_whole(row..row + 1);
@@ -152,7 +100,7 @@ fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), I
         core.open.failed(row, blocks);
     }
     match (&result, slot) {
-        (Ok(()), None) => close(core, row),
+        (Ok(()), None) => core.close(row),
         (Ok(()), Some(slot)) => put(core, row, blocks, slot),
         // The entry that the log had of the row before is still true, so the new one goes.
         (Err(_), Some(slot)) => core.retire(slot, row),
@@ -174,13 +122,6 @@ fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     }
 }
 
-/// Without a free place in the log nothing more can be written: after some attempts those that wait for one get the failure.
-fn no_place_became_free(core: &mut Core, error: &IoError) {
-    if !core.is_settling() && !core.starved.is_empty() {
-        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
-    }
-}
-
 /// What lives in these rows is in the log, so the rest of them may be overwritten; but not before the label names members that failed to
 /// take the entries. After a power cut such a member would be believed, with parity of what was there before and without an entry that says
 /// otherwise.
@@ -194,7 +135,7 @@ fn change_logged(core: &mut Core) {
             core.op_part_ended(part.op, Err(error));
             continue;
         }
-        close(core, part.row);
+        core.close(part.row);
         put(core, part.row, living, slot);
         writing::append(core, part);
     }

@@ -94,15 +94,17 @@ pub(super) enum Then {
     /// Blocks were added to an open row; without a place in the log the row is whole now.
     Appended { part: Part, slot: Option<u32> },
     /// What lives in a row is in the log, before something else is written there.
-    Logged { part: Part, living: Blocks, slot: u32 },
+    Logged(Logged),
     /// The entries are durable as well.
-    LogFlushed { part: Part, living: Blocks, slot: u32 },
+    LogFlushed(Logged),
     /// An open row was filled up with zeros.
     Filled { row: u64, lock: u64 },
     /// A row that was found open is whole, except for what nobody can read or restore.
     Settled { row: u64, lock: u64, is_whole: bool },
-    /// Entries of the log were erased; or a newer one was written instead, at this place and of this row.
-    Erased { instead: Option<(u32, u64)> },
+    /// Entries of the log were erased.
+    Erased,
+    /// A newer entry was written, at this place and of this row, as one of the row cannot be erased.
+    Superseded { slot: u32, row: u64 },
     /// A block that a member could not read was written again.
     Mended { member: usize, lock: u64 },
     /// Rows of the member that is rebuilt were written, or a piece of the part that all have alike.
@@ -118,7 +120,7 @@ pub(super) enum Then {
 impl Then {
     /// Whether the flush that follows makes durable what was written.
     pub fn is_flushed_next(&self) -> bool {
-        matches!(self, Self::Logged { .. } | Self::Labelled)
+        matches!(self, Self::Logged(_) | Self::Labelled)
     }
 
     /// Whether nothing is lost where a member fails.

@@ -198,8 +198,29 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     }
 }
 
+/// A row that was found open was made whole, or could not be. `is_whole`: its parity was written, and is known to be right.
+pub(super) fn settled(core: &mut Core, row: u64, lock: u64, is_whole: bool, result: &Result<(), IoError>) {
+    core.locks.remove(lock);
+    core.upkeep.is_busy = false;
+    core.own_work_ended(result);
+    if result.is_ok() {
+        if is_whole {
+            core.settled.insert(row);
+        }
+        core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
+    }
+}
+
+/// A block was written again on a member. One that failed the write was left behind.
+pub(super) fn mend_written(core: &mut Core, member: usize, lock: u64, result: Result<(), IoError>) {
+    if result.is_ok() && core.members.written() & 1 << member != 0 {
+        core.view.mended();
+    }
+    mended(core, lock, result.err());
+}
+
 /// The block that was to be written again was written, need not be, or could not be.
-pub(super) fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
+fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
     core.locks.remove(lock);
     core.upkeep.is_busy = false;
     core.upkeep.mends.ended(failure);

@@ -3,7 +3,7 @@
 
 use super::chores::Readings;
 use super::core::Core;
-use super::jobs::{Blocks, HostOp, Part, Purpose, Rows, Starved, Then, locked_range};
+use super::jobs::{Blocks, HostOp, Logged, Part, Purpose, Rows, Starved, Then, locked_range};
 use super::reading::read_rows;
 use crate::layout::array_shape::{Area, BLOCK};
 use crate::layout::parity_entry::ParityEntry;
@@ -230,9 +230,7 @@ pub(super) fn entries(
 /// was there before, and of no use while the row changes.
 pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
     if living.is_empty() {
-        if let Some(slot) = core.open.close(part.row) {
-            core.retire(slot, part.row);
-        }
+        core.close(part.row);
         return append(core, part);
     }
     let Some(slot) = core.open.take_slot() else {
@@ -241,7 +239,7 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
     let mut blocks = vec![None; core.shape.data];
     living.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
     let list = entries(core, part.row, &blocks, slot);
-    core.write(list, (0, false), Then::Logged { part, living, slot });
+    core.write(list, (0, false), Then::Logged(Logged { part, living, slot }));
 }
 
 /// Discards whole bands: nothing in them is needed any more.
@@ -254,9 +252,7 @@ fn discard(core: &mut Core, op: usize, at: u64, len_bytes: u64) {
     }
     core.fronts.discarded(rows.clone());
     for row in core.open.in_range(rows.clone()) {
-        if let Some(slot) = core.open.close(row) {
-            core.retire(slot, row);
-        }
+        core.close(row);
     }
     core.ops[op].left += 1;
     let len_bytes = (rows.end - rows.start) * BLOCK;
