@@ -13,18 +13,18 @@
 //! The exact meaning of the patterns:
 //! - **Random**: an I/O lies at any multiple of the alignment at which it fits, all equally likely.
 //! - **Sequential**: one I/O after the other; if the next I/O does not fit before the end of the share, the walk begins
-//! again. Shares of threads are multiples of the largest I/O; the last thread gets the rest too.
+//!   again. Shares of threads are multiples of the largest I/O; the last thread gets the rest too.
 //! - **Strided**: every thread walks through the whole region. Backwards, each walk begins at the last multiple of the
-//! I/O's size. A stride of 0 stays at one offset.
+//!   I/O's size. A stride of 0 stays at one offset.
 //! - **MixedSequential**: a random I/O lies at a multiple of its own size; a sequential one begins where the one before
-//! it ended.
+//!   it ended.
 //! - **Zipf, YcsbZipf, Pareto, Normal, Zones**: choose a block. Blocks have the smallest size of the job (those of Zones
-//! may have another size), and an I/O begins at a block, so larger I/Os overlap, as in fio with `blockalign`. Zones
-//! contain the beginnings of I/Os. For Zipf and Pareto a permutation that follows from the seed, the same in all
-//! threads, scatters the popular blocks; fio uses a hash, by which several ranks may share a block. Normal repeats a
-//! draw that falls outside the region; it can be scattered in the same way.
+//!   may have another size), and an I/O begins at a block, so larger I/Os overlap, as in fio with `blockalign`. Zones
+//!   contain the beginnings of I/Os. For Zipf and Pareto a permutation that follows from the seed, the same in all
+//!   threads, scatters the popular blocks; fio uses a hash, by which several ranks may share a block. Normal repeats a
+//!   draw that falls outside the region; it can be scattered in the same way.
 //! - **Shuffled**: each thread visits every block once, in its own order, then again in another. With several sizes
-//! there are no such blocks, so the pattern is Random, and [`Generator::note`] says so.
+//!   there are no such blocks, so the pattern is Random, and [`Generator::note`] says so.
 //! - **ByKind**: reads, writes and trims each follow their own pattern, with blocks of their own smallest size.
 
 mod choice;

@@ -131,6 +131,14 @@ pub fn fits(geometry: &Geometry, size_bytes: u64, logical_block_bytes: u32) -> R
     Ok(())
 }
 
+/// The logical block that a pool over such devices works in, in bytes: 512, or 4096 where any has larger ones than that (LUKS and dm-integrity can have 1024
+/// and 2048). Superblocks and labels know no others.
+#[must_use]
+pub fn logical_block_bytes<'a>(devices: impl IntoIterator<Item = &'a Geometry>) -> u32 {
+    let is_larger = devices.into_iter().any(|geometry| geometry.logical_block_bytes > 512);
+    if is_larger { 4096 } else { 512 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

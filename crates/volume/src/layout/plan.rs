@@ -3,6 +3,7 @@
 use super::Id;
 use super::band_summary::{BandShape, PACKED_TIMES_MAX};
 use super::capacity_area::CapacityArea;
+use super::member_label::logical_block_bytes;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
 use super::superblock::{
@@ -115,7 +116,7 @@ pub fn plan(
         bands += mine;
         members.push((start, mine * band_bytes, geometry.size_bytes));
     }
-    let journal_sector_bytes = fast.logical_block_bytes.max(512);
+    let journal_sector_bytes = logical_block_bytes([fast]);
     let journal_len_bytes = options
         .journal_bytes
         .unwrap_or_else(|| (fast.size_bytes / 64).clamp(512 * 1024, 64 << 20))

@@ -5,6 +5,11 @@ use crate::layout::plan::{PoolOptions, plan};
 use forebay_block::Geometry;
 
 fn superblock() -> Superblock {
+    superblock_over(512)
+}
+
+/// The superblock of a pool over devices with logical blocks of this size.
+fn superblock_over(logical_block_bytes: u32) -> Superblock {
     let options = PoolOptions {
         name: "p".to_owned(),
         band_bytes: Some(65536),
@@ -14,7 +19,7 @@ fn superblock() -> Superblock {
     };
     let device = |size_bytes| Geometry {
         size_bytes,
-        logical_block_bytes: 512,
+        logical_block_bytes,
         optimal_band_bytes: None,
         volatile_cache: true,
         durable_writes: true,
@@ -22,6 +27,16 @@ fn superblock() -> Superblock {
     };
     let (fast, slow) = (device(8 << 20), device(16 << 20));
     plan(&options, &fast, &[slow], [1; 16], &[[2; 16], [3; 16]]).unwrap()
+}
+
+/// `create` made pools over devices with logical blocks of 1024 or 2048 bytes that no start could read.
+#[test]
+fn regression_a_pool_over_devices_with_blocks_of_2048_bytes_can_be_read() {
+    for (logical, sector) in [(512, 512), (1024, 4096), (2048, 4096), (4096, 4096)] {
+        let made = superblock_over(logical);
+        assert_eq!(made.journal_sector_bytes, sector);
+        assert_eq!(Superblock::decode(&made.encode()).unwrap(), made);
+    }
 }
 
 /// Changes bytes of an encoded superblock, with a right checksum.

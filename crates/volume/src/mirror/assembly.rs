@@ -6,7 +6,7 @@ use super::member::Member;
 use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
 use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;
-use crate::layout::member_label::MemberLabel;
+use crate::layout::member_label::{MemberLabel, logical_block_bytes};
 use crate::recovery::checkpoints::{NewestRoot, is_as_new};
 use crate::recovery::opened::Opened;
 use forebay_block::{Device, Geometry};
@@ -233,8 +233,7 @@ impl Assembly {
 #[must_use]
 pub fn new_geometry(geometries: &[Geometry]) -> Geometry {
     let size_bytes = geometries.iter().map(|geometry| geometry.size_bytes / 4096 * 4096).min().unwrap_or_default();
-    let logical_block_bytes = geometries.iter().map(|geometry| geometry.logical_block_bytes).max().unwrap_or(512);
-    as_one(|| geometries.iter(), (size_bytes, logical_block_bytes))
+    as_one(|| geometries.iter(), (size_bytes, logical_block_bytes(geometries)))
 }
 
 fn as_one<'a, I: Iterator<Item = &'a Geometry>>(

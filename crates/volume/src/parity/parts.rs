@@ -14,6 +14,7 @@ use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{BLOCK, Shape};
+use crate::layout::member_label::logical_block_bytes;
 use crate::mirror::{Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges};
 use forebay_block::{Device, Geometry};
 use slab::Slab;
@@ -148,7 +149,6 @@ pub fn geometry_of<'a>(
 #[must_use]
 pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[Id]) -> (Array, ArrayView) {
     let names = devices.iter().map(|device| device.name().to_owned()).collect();
-    let logical = devices.iter().map(|device| device.geometry().logical_block_bytes).max().unwrap_or(512);
     let label = ArrayLabel {
         pool,
         member: 0,
@@ -160,7 +160,7 @@ pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[I
         rebuilding: None,
         rebuilt_rows: 0,
         missing: 0,
-        logical_block_bytes: logical,
+        logical_block_bytes: logical_block_bytes(devices.iter().map(|device| device.geometry())),
     };
     let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();
     let parts = Parts {

@@ -4,6 +4,7 @@ use super::parts::geometry_of;
 use crate::layout::array_shape::{BLOCK, Redundancy, SLOT_BYTES, Shape};
 use crate::layout::band_summary::BandShape;
 use crate::layout::capacity_area::CapacityArea;
+use crate::layout::member_label::logical_block_bytes;
 use crate::layout::plan::default_band_bytes;
 use crate::layout::superblock::HEAD_BYTES;
 use forebay_block::Geometry;
@@ -77,6 +78,5 @@ pub fn plan_shape(
     if !shape.is_possible() {
         return Err(ShapeError::TooSmall { member_bytes, band_bytes });
     }
-    let logical = members.iter().map(|member| member.logical_block_bytes).max().unwrap_or(512);
-    Ok((shape, geometry_of(&shape, logical, members.iter())))
+    Ok((shape, geometry_of(&shape, logical_block_bytes(members), members.iter())))
 }
