@@ -1,34 +1,77 @@
-//! The base of the first disk of some lives: a device that is never written and never fails.
+//! What disks of some lives lie over: a device that is never written, and in a mood now and then.
 
+use crate::oracle::Oracle;
 use crate::world::Memory;
-use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request};
+use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, VirtualClock};
 use forebay_proof::stamp;
 use forebay_volume::layout::base::Base;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const BLOCK: usize = 4096;
 const SECTORS: usize = 8;
 /// Number of polls after which a request to a slow base ends.
 const POLLS: u32 = 20;
 
-/// Contents of the base, which survive rounds.
+/// What a slow read takes, and how long a base hangs, in nanoseconds.
+const SLOW_NS: u64 = 700_000_000;
+const HANG_NS: u64 = 90_000_000_000;
+
+/// How a base is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mood {
+    /// Well.
+    #[default]
+    Well,
+    /// Reads of some blocks fail: the first, and how many.
+    Fails {
+        /// The first.
+        block: u64,
+        /// How many.
+        blocks: u64,
+    },
+    /// Reads take most of a second.
+    IsSlow,
+    /// It answers nothing for so long that a drive would have been reset.
+    Hangs,
+}
+
+/// How it is now, and what came of that.
+#[derive(Debug, Default)]
+struct Now {
+    mood: Mood,
+    failed: u64,
+    late: u64,
+}
+
+/// Its contents, which outlive rounds.
 #[derive(Clone, Debug)]
 pub struct BaseImage {
     bytes: Arc<Vec<u8>>,
+    tags: Arc<Vec<u32>>,
+    now: Arc<Mutex<Now>>,
+    clock: VirtualClock,
 }
 
 impl BaseImage {
-    /// A base of this many blocks, with contents that the oracle treats as durable writes to a disk.
-    pub fn new(disk: DiskId, blocks: u64, memory: &mut Memory) -> Self {
-        let mut bytes = vec![0; blocks as usize * BLOCK];
-        // Every fourth block is zeros, which take no space.
-        for (at, block) in bytes.chunks_exact_mut(BLOCK).enumerate().filter(|(at, _)| at % 4 != 3) {
+    /// So many blocks; each fourth is of zeros, which take no space.
+    pub fn new(blocks: u64, clock: &VirtualClock, memory: &mut Memory) -> Self {
+        let (mut bytes, mut all) = (vec![0; blocks as usize * BLOCK], vec![0; blocks as usize * SECTORS]);
+        let each = bytes.chunks_exact_mut(BLOCK).zip(all.chunks_exact_mut(SECTORS)).enumerate();
+        for (_, (block, given)) in each.filter(|(at, _)| at % 4 != 3) {
             let tags = memory.new_tags(SECTORS);
             stamp::fill_all(&tags, block);
-            let made = memory.oracle.change(disk.0, (at * SECTORS) as u64, &tags);
-            memory.oracle.acknowledge(&made, true);
+            given.copy_from_slice(&tags);
         }
-        Self { bytes: Arc::new(bytes) }
+        Self { bytes: Arc::new(bytes), tags: Arc::new(all), now: Arc::default(), clock: clock.clone() }
+    }
+
+    /// The oracle takes what it holds for written to a disk, durably.
+    pub fn lies_under(&self, disk: DiskId, oracle: &mut Oracle) {
+        for (at, tags) in self.tags.chunks_exact(SECTORS).enumerate().filter(|(at, _)| at % 4 != 3) {
+            let made = oracle.change(disk.0, (at * SECTORS) as u64, tags);
+            oracle.acknowledge(&made, true);
+        }
     }
 
     /// The base as recorded in the root.
@@ -36,7 +79,18 @@ impl BaseImage {
         Base { blocks: (self.bytes.len() / BLOCK) as u64, identity: 1 }
     }
 
-    /// A device with the base.
+    /// From now on it is like that.
+    pub fn be(&self, mood: Mood) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).mood = mood;
+    }
+
+    /// Reads that have failed, and that came late, so far.
+    pub fn struck(&self) -> (u64, u64) {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        (now.failed, now.late)
+    }
+
+    /// A device with it.
     pub fn device(&self) -> Box<dyn Device> {
         let geometry = Geometry {
             size_bytes: self.bytes.len() as u64,
@@ -46,16 +100,37 @@ impl BaseImage {
             durable_writes: true,
             discards: false,
         };
-        Box::new(BaseDevice { bytes: self.bytes.clone(), geometry, done: Vec::new(), polls: 0 })
+        Box::new(BaseDevice { image: self.clone(), geometry, done: Vec::new(), late: Vec::new(), polls: 0 })
     }
 }
 
 struct BaseDevice {
-    bytes: Arc<Vec<u8>>,
+    image: BaseImage,
     geometry: Geometry,
     done: Vec<Completion>,
-    /// Number of polls since the last request.
+    /// What comes at a time, or when it is well again.
+    late: Vec<(u64, Completion)>,
+    /// How often it was asked since the last request came.
     polls: u32,
+}
+
+impl BaseDevice {
+    /// A request comes: when it is answered, and whether it fails.
+    fn fate(&self, blocks: Range<u64>) -> (u64, bool) {
+        let mut now = self.image.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let late_ns = match now.mood {
+            Mood::Well => 0,
+            Mood::IsSlow => SLOW_NS,
+            Mood::Hangs => HANG_NS,
+            Mood::Fails { block, blocks: count } => {
+                let fails = blocks.start < block + count && block < blocks.end;
+                now.failed += u64::from(fails);
+                return (0, fails);
+            }
+        };
+        now.late += u64::from(late_ns > 0);
+        (late_ns, false)
+    }
 }
 
 impl Device for BaseDevice {
@@ -69,12 +144,17 @@ impl Device for BaseDevice {
 
     fn submit(&mut self, request: Request) {
         let Request { tag, offset_bytes, op, .. } = request;
-        let invalid = |operation| Err(IoError { kind: IoErrorKind::Invalid, operation, offset_bytes, os_error: 0 });
+        let failed = |kind, operation| Err(IoError { kind, operation, offset_bytes, os_error: 0 });
+        let invalid = |operation| failed(IoErrorKind::Invalid, operation);
+        let mut late_ns = 0;
         let (result, bufs) = match op {
             Op::Read { mut bufs, .. } => {
+                let len: usize = bufs.as_slice().iter().map(|buf| buf.len()).sum();
                 let mut at = offset_bytes as usize;
+                let (comes_ns, fails) = self.fate((at / BLOCK) as u64..(at + len).div_ceil(BLOCK) as u64);
+                late_ns = comes_ns;
                 let result = bufs.as_mut_slice().iter_mut().try_for_each(|buf| {
-                    let found = self.bytes.get(at..at + buf.len());
+                    let found = self.image.bytes.get(at..at + buf.len());
                     at += buf.len();
                     found.map_or_else(
                         || invalid("read"),
@@ -84,17 +164,25 @@ impl Device for BaseDevice {
                         },
                     )
                 });
-                (result, Some(bufs))
+                (if fails { failed(IoErrorKind::Medium, "read") } else { result }, Some(bufs))
             }
             Op::Flush => (Ok(()), None),
             Op::Write { .. } | Op::WriteZeroes { .. } | Op::Discard { .. } => (invalid("write"), None),
         };
-        self.done.push(Completion { tag, result, bufs });
+        let completion = Completion { tag, result, bufs };
+        match late_ns {
+            0 => self.done.push(completion),
+            ns => self.late.push((self.image.clock.now_ns() + ns, completion)),
+        }
         self.polls = 0;
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.polls += 1;
+        let now = self.image.clock.now_ns();
+        let is_well = self.image.now.lock().unwrap_or_else(PoisonError::into_inner).mood == Mood::Well;
+        let ended = self.late.extract_if(.., |(at_ns, _)| is_well || *at_ns <= now);
+        done.extend(ended.map(|(_, completion)| completion));
         if self.polls > POLLS {
             done.append(&mut self.done);
         }
@@ -107,6 +195,6 @@ impl Device for BaseDevice {
     }
 
     fn in_flight(&self) -> usize {
-        self.done.len()
+        self.done.len() + self.late.len()
     }
 }

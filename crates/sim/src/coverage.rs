@@ -12,8 +12,8 @@ pub struct Coverage {
     pairs: BTreeMap<(&'static str, &'static str), u64>,
 }
 
-/// Marks that every long campaign must have met.
-pub const MARKS: [&str; 26] = [
+/// What every campaign of some length must have met.
+pub const MARKS: [&str; 31] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -37,6 +37,11 @@ pub const MARKS: [&str; 26] = [
     "cached blocks from before a restart",
     "blocks copied of a base",
     "bases detached",
+    "bases laid under disks while the pool was served",
+    "bases copied after they had failed",
+    "disks made smaller",
+    "removals that came to their end",
+    "changes that were durable as they were written through",
     "passes of a scrub",
     "changes of what a scrub was reading",
     "scrubs after which any members may be lost",

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-mod base;
+pub mod base;
 mod coverage;
 pub mod device;
 pub mod fault;

@@ -60,8 +60,6 @@ struct Life<'a> {
     clock: VirtualClock,
     power: Power,
     memory: Memory,
-    /// What the first disk lies over, or lay.
-    base: Option<BaseImage>,
     coverage: Coverage,
     log: Option<Vec<String>>,
     /// Devices have lied: the pool may refuse to open and may answer with errors, but never with what is wrong.
@@ -198,7 +196,9 @@ impl<'a> Life<'a> {
         let mut memory = Memory::new();
         memory.is_packed = shape.kind == Kind::Packed;
         let blocks = shape.base_blocks();
-        let base = blocks.map(|blocks| BaseImage::new(DiskId(1), blocks, &mut memory));
+        let base = blocks.map(|blocks| BaseImage::new(blocks, &clock, &mut memory));
+        base.iter().for_each(|base| base.lies_under(DiskId(1), &mut memory.oracle));
+        memory.bases.extend(base.iter().map(|base| (1, base.clone())));
         let disks =
             [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: base.as_ref().map(BaseImage::base) }];
         format(&mut joining::create(&members, &devices), &superblock, table, &disks, true, shape.options())
@@ -216,7 +216,6 @@ impl<'a> Life<'a> {
             clock,
             power,
             memory,
-            base,
             coverage: Coverage::default(),
             log,
             is_tainted: false,
@@ -238,8 +237,9 @@ impl<'a> Life<'a> {
         self.power.restore();
         for (at, device) in self.devices.iter().enumerate() {
             let tier = self.members.index_in_pool(at).min(1);
-            let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting);
-            let &Round { after_discard, keep, stays_on, .. } = round;
+            let gives_up = matches!(self.shape.kind, Kind::Failing | Kind::Forgetting | Kind::Changing);
+            let &Round { after_discard, keep, .. } = round;
+            let stays_on = round.stays_on || self.shape.is_over_bucket && tier == 0;
             let behaviour = Behaviour { after_discard, keep, gives_up, stays_on };
             let seed = round.seed ^ (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let (least, most) = round.timing_ns[tier];
@@ -439,11 +439,12 @@ impl<'a> Life<'a> {
         }
         let before = self.struck();
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
-        world.lie_over(self.base.as_ref());
+        world.lie_over();
         world.members = Some(&mut self.members);
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
+        world.is_over_bucket = self.shape.is_over_bucket;
         world.connect(u64::from(round.connections));
         if self.shape.kind.is_scrubbed() {
             world.judge_scrubs();
@@ -463,6 +464,8 @@ impl<'a> Life<'a> {
         self.coverage.count_all("leaves lost while the pool was used", lost_leaves);
         self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
         self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
+        world.met.iter().for_each(|(what, &times)| self.coverage.count_all(what, times));
+        let changes: Vec<&str> = world.jobs_in_progress().collect();
         world.scrub_counts().into_iter().for_each(|(what, times)| self.coverage.count_all(what, times));
         world.give_up();
         let (several, has_seen_all) = (views(&world.pool.devices), world.has_seen_all());
@@ -487,6 +490,7 @@ impl<'a> Life<'a> {
             Ok(()) | Err((_, Halt::PowerOff)) => {
                 let in_flight = self.devices.iter().flat_map(SimDevice::in_flight);
                 self.coverage.power_cut(&activity, in_flight);
+                changes.into_iter().for_each(|what| self.coverage.count(what));
                 if is_open {
                     self.coverage.count("power cuts with a change of disks not yet durable");
                 }
@@ -520,7 +524,8 @@ impl<'a> Life<'a> {
     }
 
     fn inhabit(world: &mut World<'_>, round: &Round, coverage: &mut Coverage) -> Result<(), (&'static str, Halt)> {
-        world.find_second().map_err(|halt| ("looking for disks after recovery", halt))?;
+        let found = world.find_second().and_then(|()| world.find_third());
+        found.map_err(|halt| ("looking for disks after recovery", halt))?;
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");
         plan_faults(world.devices(), &round.faults);
@@ -616,11 +621,11 @@ impl<'a> Life<'a> {
         let Some((engine, _, list)) = self.switch_on_and_open(&round, false)? else { return Ok(()) };
         let errors_allowed = self.is_tainted || self.may_be_damaged;
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
-        world.lie_over(self.base.as_ref());
+        world.lie_over();
         (world.errors_allowed, world.is_damaged) = (errors_allowed, errors_allowed);
         let seen = match round.is_beyond_judgement() {
             true => world.survey(),
-            false => world.find_second().and_then(|()| world.survey()),
+            false => world.find_second().and_then(|()| world.find_third()).and_then(|()| world.survey()),
         };
         match seen {
             Ok(()) | Err(Halt::PowerOff) => Ok(()),

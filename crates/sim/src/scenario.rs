@@ -1,6 +1,7 @@
 //! A life of a pool, written down before it is lived: all of it follows from a seed, and parts can be left out.
 
 mod any;
+mod changing;
 mod flickering;
 mod kind;
 mod member;
@@ -20,7 +21,7 @@ pub use kind::Kind;
 pub use member::{Beyond, Member, MemberRound};
 pub use round::{End, Round, Wound};
 pub use shape::{Parity, Shape};
-pub use step::{CLASSES, Chase, LEAF_BLOCKS, NAMES, Step};
+pub use step::{CLASSES, Chase, LEAF_BLOCKS, NAMES, Step, THIRD_RANGES};
 
 /// A whole life.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +45,8 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
     if shape.kind.is_window() {
         return windows::round(random, shape, at);
     }
-    // A lie of a member of several is not the end of a life.
-    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity) || shape.kind.is_scrubbed();
+    // A lie of a member of several is not the end of a life, and what disks there are is not known after one.
+    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity | Kind::Changing) || shape.kind.is_scrubbed();
     let round = any::any(random, shape, at + 1 == count && !has_members);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
@@ -54,6 +55,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         Kind::Mirrored => mirrored::round(round, random),
         Kind::Parity => parity::round(round, random, shape),
         Kind::Redundant | Kind::Packed => redundant::round(round, random, shape),
+        Kind::Changing => changing::round(round, random, shape),
         _ => round,
     }
 }
@@ -85,7 +87,8 @@ impl Scenario {
             3 => Kind::Cramped,
             5 => Kind::Wide,
             7 | 15 => Kind::Lying,
-            9 | 25 => Kind::Failing,
+            9 => Kind::Failing,
+            25 => Kind::Changing,
             11 => Kind::Tight,
             13 => Kind::Sweeping,
             17 => Kind::Forgetting,

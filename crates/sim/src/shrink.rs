@@ -39,6 +39,9 @@ impl Shrinker<'_> {
         let mut smaller = self.best.clone();
         smaller.shape.durable_writes = true;
         self.offer(smaller);
+        let mut smaller = self.best.clone();
+        smaller.shape.is_over_bucket = false;
+        self.offer(smaller);
     }
 
     fn rounds(&mut self) {

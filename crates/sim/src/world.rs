@@ -1,18 +1,21 @@
 //! One round of a life: a pool between switching on and the end of power, and everything it says held against the
 //! oracle.
 
+mod bases;
 mod devices;
 mod ending;
 mod flights;
 mod halt;
 mod judge;
 mod memory;
+mod policies;
 mod scrub;
 mod scrubs;
 mod second;
 mod steps;
+mod third;
+mod third_jobs;
 
-use crate::base::BaseImage;
 use crate::device::SimDevice;
 use crate::members::Members;
 use crate::oracle::Place;
@@ -23,6 +26,8 @@ use forebay_block::{Buf, VirtualClock};
 use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
 use scrubs::Scrubs;
+use std::collections::BTreeMap;
+use third_jobs::Job;
 
 pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;
@@ -54,6 +59,10 @@ pub struct World<'a> {
     pub names_files: bool,
     /// Devices fail flushes a few times and are well then.
     pub makes_good: bool,
+    /// What capacity devices have in their caches dies with the server, and nothing else does.
+    pub is_over_bucket: bool,
+    /// What goes past the fast tier is durable when it is answered.
+    is_through: bool,
     /// Requests may fail.
     pub errors_allowed: bool,
     /// Parts of the map may have been lost before.
@@ -70,6 +79,12 @@ pub struct World<'a> {
     pub log: Option<Vec<String>>,
     tick_ns: u64,
     scrubs: Scrubs,
+    /// Changes of disks that go on.
+    jobs: Vec<Job>,
+    /// Requests of the server's own that have ended, and whether they were good.
+    own: BTreeMap<u64, bool>,
+    /// What was met, and how often.
+    pub met: BTreeMap<&'static str, u64>,
 }
 
 impl<'a> World<'a> {
@@ -95,6 +110,8 @@ impl<'a> World<'a> {
             surveyed: Vec::new(),
             names_files: false,
             makes_good: false,
+            is_over_bucket: false,
+            is_through: false,
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
@@ -105,27 +122,14 @@ impl<'a> World<'a> {
             log: None,
             tick_ns: TICK_NS.0,
             scrubs: Scrubs::default(),
+            jobs: Vec::new(),
+            own: BTreeMap::new(),
+            met: BTreeMap::new(),
         }
     }
 
-    /// The first disk lies over this, where it was made so and does so yet.
-    pub fn lie_over(&mut self, base: Option<&BaseImage>) {
-        let first = self.pool.engine.disk_named(FIRST).filter(|disk| disk.base.is_some()).map(|disk| disk.id);
-        if let Some((first, base)) = first.zip(base) {
-            self.pool.attach_base(first, base.device());
-        }
-    }
-
-    /// Goes on with the adoption of the first disk: some time after everything was copied its base is detached.
-    fn adopt(&mut self) {
-        let first = self.pool.engine.disk_named(FIRST).filter(|disk| disk.base.is_some()).map(|disk| disk.id);
-        let Some(status) = first.and_then(|first| self.pool.engine.adoption(first)) else { return };
-        self.copied_of_base = status.done_blocks;
-        let is_time = self.pool.engine.checkpoint_number().is_multiple_of(3);
-        if status.is_complete && !status.is_leaving && is_time && self.pool.engine.detach_base(FIRST).is_ok() {
-            self.note(|| "the base of the first disk is detached".to_owned());
-            self.bases_detached += 1;
-        }
+    fn met(&mut self, what: &'static str) {
+        *self.met.entry(what).or_default() += 1;
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {
@@ -143,7 +147,7 @@ impl<'a> World<'a> {
     /// Whether a change of disks is not durable yet.
     #[must_use]
     pub fn is_disk_change_open(&self) -> bool {
-        self.memory.maybe.is_some()
+        self.memory.maybe.is_some() || self.memory.third.is_open()
     }
 
     /// The devices under the pool.
@@ -196,6 +200,8 @@ impl<'a> World<'a> {
         self.done = done;
         judged?;
         self.look_at_scrub()?;
+        self.look_at_third();
+        self.advance_jobs()?;
         if moved {
             self.tick_ns = TICK_NS.0;
             return Ok(());

@@ -55,6 +55,8 @@ pub enum Kind {
     Redundant,
     /// The same over parity alone, with bands of whole groups full of blocks so small that their names take several pages.
     Packed,
+    /// Disks that are added, made smaller and larger, and removed, step by step as a server does it, with power cuts between the steps.
+    Changing,
 }
 
 impl Kind {
@@ -83,7 +85,7 @@ impl Kind {
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -107,6 +109,7 @@ impl Kind {
         Self::Parity,
         Self::Redundant,
         Self::Packed,
+        Self::Changing,
     ];
 
     /// Of the life with this seed.

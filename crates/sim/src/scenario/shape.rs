@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::pick::pick;
-use super::step::{LEAF_BLOCKS, SECOND_BLOCKS};
+use super::step::{LEAF_BLOCKS, SECOND_BLOCKS, THIRD_BLOCKS};
 use forebay_block::{Geometry, Random};
 use forebay_prism::Compress;
 use forebay_volume::EngineOptions;
@@ -75,6 +75,8 @@ pub struct Shape {
     pub blocks: u64,
     /// Requests take as long as modelled SSDs take for them.
     pub is_modelled: bool,
+    /// The caches of capacity devices are the server's own memory, and the server dies where otherwise the power fails: the fast device keeps its power.
+    pub is_over_bucket: bool,
 }
 
 /// Blocks that requests may touch so that all of them fit at once: part of what the capacity tier can promise.
@@ -118,7 +120,11 @@ impl Shape {
             grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
             fill_bytes_per_s: 1 << 40,
             // A base is to be there for some rounds where what goes with it is lived.
-            adoption_bytes_per_s: if self.kind == Kind::Redundant { 64 << 10 } else { 64 << 20 },
+            adoption_bytes_per_s: if matches!(self.kind, Kind::Redundant | Kind::Changing) {
+                64 << 10
+            } else {
+                64 << 20
+            },
             warm_list_interval_ns: 50_000_000,
             scrub_bytes_per_s: 256 << 20,
             ..EngineOptions::default()
@@ -137,7 +143,7 @@ impl Shape {
 
     /// Blocks of what the first disk lies over, in some lives: those that requests go to.
     pub(crate) fn base_blocks(&self) -> Option<u64> {
-        let in_all = if self.kind == Kind::Redundant { 2 } else { 4 };
+        let in_all = if matches!(self.kind, Kind::Redundant | Kind::Changing) { 2 } else { 4 };
         let has_base = (self.frames as u64 + self.disk_bytes / 4096 + self.blocks) % in_all == 1;
         has_base.then(|| self.blocks.min(self.disk_bytes / 4096)).filter(|&blocks| blocks > 0)
     }
@@ -176,6 +182,7 @@ impl Shape {
             Kind::Parity => Self::parity(random),
             Kind::Redundant => Self::redundant(random),
             Kind::Packed => Self::packed(random),
+            Kind::Changing => Self::changing(random),
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -215,6 +222,7 @@ impl Shape {
             leaves,
             blocks,
             is_modelled: false,
+            is_over_bucket: false,
         }
     }
 
@@ -330,6 +338,22 @@ impl Shape {
             destage_above_percent: 1,
             leaves,
             blocks: 100 + random.below(280),
+            ..any
+        }
+    }
+
+    /// Little is kept in memory, and some room is left for disks that come.
+    fn changing(random: &mut Random) -> Self {
+        let any = Self::random(random);
+        let fitting = blocks_that_fit(any.band_bytes, &any.capacity_bytes).saturating_sub(SECOND_BLOCKS + THIRD_BLOCKS);
+        let is_over_bucket = random.chance(1, 4);
+        let is_volatile = if is_over_bucket { [true, true] } else { any.is_volatile };
+        Self {
+            kind: Kind::Changing,
+            is_over_bucket,
+            is_volatile,
+            leaves: any.leaves.min(4),
+            blocks: any.blocks.min(fitting / any.leaves).max(1),
             ..any
         }
     }

@@ -1,5 +1,6 @@
 //! What can happen in a round.
 
+use crate::base::Mood;
 use crate::fault::Fault;
 use crate::order::Hold;
 
@@ -7,6 +8,10 @@ use crate::order::Hold;
 pub const LEAF_BLOCKS: u64 = 400;
 /// Blocks of the second disk that are written.
 pub(super) const SECOND_BLOCKS: u64 = 24;
+/// Blocks of the third disk that are written, where it is so large; several disks that had its name may be there at once.
+pub const THIRD_RANGES: [std::ops::Range<u64>; 3] = [0..24, 40..48, 400..408];
+/// How many these are, of two disks.
+pub(super) const THIRD_BLOCKS: u64 = 80;
 /// Names of the classes whose policy changes.
 pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
 
@@ -165,6 +170,71 @@ pub enum Step {
         count: u8,
         /// Which.
         seed: u64,
+    },
+    /// The third disk is made.
+    Add {
+        /// Size in blocks.
+        blocks: u64,
+        /// Blocks of the base that it is laid over; 0: none.
+        over: u64,
+    },
+    /// The base of the third disk is to be detached.
+    Detach,
+    /// From now on a base is in this mood.
+    BaseIs {
+        /// That of the third disk, not of the first.
+        is_third: bool,
+        /// Which.
+        mood: Mood,
+    },
+    /// The configuration is read again, in which a class is another.
+    Reload {
+        /// Which of [`CLASSES`].
+        class: u8,
+        /// Its place, how it compresses, and whether what is read of it is cached, in one number.
+        policy: u8,
+    },
+    /// From now on what goes past the fast tier is durable when it is answered, or no more.
+    WriteThrough(bool),
+    /// Bases are well, and somebody waits until they are copied.
+    CopyAll,
+    /// The third disk is made larger or smaller. What lies beyond a smaller end is discarded first.
+    Resize {
+        /// Size in blocks.
+        blocks: u64,
+        /// Whether that discard is durable when acknowledged.
+        fua: bool,
+        /// Blocks that it has again as soon as a checkpoint is in progress that holds the smaller size, and that are written at once; 0: it stays so.
+        back: u64,
+    },
+    /// The removal of the third disk begins, or is asked for again where a crash ended it. Its name is free from then on.
+    Remove,
+    /// Blocks of the third disk are written, where it has them.
+    Put {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+        /// Class that the export gives.
+        class: Option<u8>,
+    },
+    /// Blocks of the third disk are discarded.
+    Drop {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
+        /// Durable when acknowledged.
+        fua: bool,
+    },
+    /// Blocks of the third disk are read.
+    Get {
+        /// First block.
+        block: u64,
+        /// How many.
+        blocks: u64,
     },
     /// Nobody asks for anything for so many nanoseconds.
     Idle(u64),

@@ -56,6 +56,7 @@ impl World<'_> {
     /// # Errors
     /// The power failed, or a promise was broken.
     pub fn stop(&mut self) -> Result<(), Halt> {
+        self.end_jobs();
         self.settle(0)?;
         self.pool.engine.hurry_list();
         self.until(|world| !world.pool.engine.hurries_list())?;

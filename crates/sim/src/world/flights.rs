@@ -32,6 +32,8 @@ pub(super) enum Flight {
     },
     /// Nothing that is read says how it went.
     Aside,
+    /// The server's own, of which a job learns.
+    Own,
     /// The connection that asked is gone: nobody hears how it went.
     Orphan(Made),
 }
@@ -42,8 +44,13 @@ pub(super) struct InFlight {
     pub since_ns: u64,
     /// Misreads before it was submitted.
     pub misread: u64,
+    /// The disk that it concerns, and reads of that disk's base that had failed before.
+    pub disk: u16,
+    pub failed_of_base: u64,
     /// To a disk that was not durably there, or not so large.
     pub is_early: bool,
+    /// What goes past the fast tier was durable when answered, from then on until now.
+    pub is_through: bool,
 }
 
 /// All requests in flight, by their tokens.
@@ -80,6 +87,11 @@ impl Flights {
     /// A request was answered: what was known of it. `None` where it was answered before.
     pub fn end(&mut self, token: u64) -> Option<InFlight> {
         self.by_token.remove(&token)
+    }
+
+    /// What goes past the fast tier is durable no more when it is answered.
+    pub fn through_no_more(&mut self) {
+        self.by_token.values_mut().for_each(|entry| entry.is_through = false);
     }
 
     pub fn len(&self) -> usize {

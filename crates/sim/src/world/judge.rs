@@ -107,7 +107,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether a request may have failed for a reason of its own: it met damage that is known, or a misread, or a disk that
+    /// Whether a request may have failed for a reason of its own: it met damage that is known, or a misread, or a base that cannot be read, or a disk that
     /// is not there yet. `self` is as before its end.
     fn is_excused(&self, entry: &InFlight, error: &RequestError) -> bool {
         if entry.is_early
@@ -126,7 +126,7 @@ impl World<'_> {
             Flight::Change { made, .. } | Flight::Orphan(made) => oracle.touches_damage(made),
             _ => false,
         };
-        has_met || misreads(self.devices) > entry.misread
+        has_met || misreads(self.devices) > entry.misread || self.failed_of_base(entry.disk) > entry.failed_of_base
     }
 
     fn judge_error(&self, error: &RequestError, is_excused: bool) -> Result<(), Halt> {
@@ -149,6 +149,12 @@ impl World<'_> {
             return Err(broken(&format!("request {token} was answered twice")));
         };
         let is_excused = result.as_ref().is_err_and(|error| self.is_excused(&entry, error));
+        if is_excused && self.failed_of_base(entry.disk) > entry.failed_of_base {
+            self.met("requests that failed as a base could not be read");
+        }
+        if matches!(entry.flight, Flight::Own) {
+            self.own.insert(token, result.is_ok());
+        }
         match (result, entry.flight) {
             (result, Flight::Survey { place }) => match result {
                 Ok(Outcome::Data(data)) => self.surveyed.push((place, Ok(data), false)),
@@ -162,9 +168,13 @@ impl World<'_> {
             (Err(_), Flight::Orphan(made)) => self.memory.oracle.failed(&made),
             (Err(error), _) => self.judge_error(&error, is_excused)?,
             (Ok(_), Flight::Change { made, fua }) => {
-                self.memory.oracle.acknowledge(&made, fua);
+                let is_durable = fua || entry.is_through;
+                if is_durable && !fua {
+                    self.met("changes that were durable as they were written through");
+                }
+                self.memory.oracle.acknowledge(&made, is_durable);
             }
-            (Ok(_), Flight::Aside | Flight::Orphan(_)) => {}
+            (Ok(_), Flight::Aside | Flight::Own | Flight::Orphan(_)) => {}
             (Ok(_), Flight::Flush { event }) => self.memory.oracle.flushed(event),
             (Ok(Outcome::Data(data)), Flight::Read { disk, sector, sectors, since }) => {
                 if data.len() as u64 != sectors * 512 {

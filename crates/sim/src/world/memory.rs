@@ -1,7 +1,10 @@
 //! What is remembered of a pool from round to round.
 
+use super::third::Third;
+use crate::base::BaseImage;
 use crate::oracle::Oracle;
 use crate::stamp::noise_words;
+use std::collections::BTreeMap;
 
 /// Name of the first disk, which is always there.
 pub const FIRST: &str = "disk";
@@ -31,12 +34,25 @@ pub struct Memory {
     pub maybe: Option<Option<Second>>,
     /// Number of the checkpoint that was the last as that change was made, where nobody waited for it.
     pub changed_at: u64,
+    /// The third disk, and those that had its name.
+    pub third: Third,
+    /// What disks lie over, or lay, by their numbers.
+    pub bases: BTreeMap<u16, BaseImage>,
 }
 
 impl Memory {
     /// Of an empty pool.
     pub fn new() -> Self {
-        Self { oracle: Oracle::default(), next_tag: 1, is_packed: false, second: None, maybe: None, changed_at: 0 }
+        Self {
+            oracle: Oracle::default(),
+            next_tag: 1,
+            is_packed: false,
+            second: None,
+            maybe: None,
+            changed_at: 0,
+            third: Third::new(),
+            bases: BTreeMap::new(),
+        }
     }
 
     /// Tags for a write that begins.

@@ -41,11 +41,14 @@ impl World<'_> {
         self.pool.engine.disk_named(FIRST).map_or(DiskId(0), |disk| disk.id)
     }
 
-    fn in_flight(&mut self, token: u64, flight: Flight, disk: DiskId) {
+    pub(super) fn in_flight(&mut self, token: u64, flight: Flight, disk: DiskId) {
         let is_second = self.memory.used_second().is_some_and(|second| second.id == disk.0);
-        let is_early = self.memory.maybe.is_some() && is_second;
+        let is_third = self.memory.third.is_open() && self.memory.third.has(disk.0);
+        let is_early = self.memory.maybe.is_some() && is_second || is_third;
         let (since_ns, misread) = (self.clock.now_ns(), misreads(self.devices));
-        self.flights.begin(token, InFlight { flight, since_ns, misread, is_early });
+        let (failed_of_base, is_through) = (self.failed_of_base(disk.0), self.is_through);
+        self.flights
+            .begin(token, InFlight { flight, since_ns, misread, disk: disk.0, failed_of_base, is_early, is_through });
     }
 
     /// Asks the pool for something about sectors of a disk.
@@ -108,7 +111,7 @@ impl World<'_> {
     }
 
     /// Where a read of these sectors begins to see.
-    fn since(&self, disk: DiskId, sector: u64, sectors: u64) -> BTreeMap<u64, usize> {
+    pub(super) fn since(&self, disk: DiskId, sector: u64, sectors: u64) -> BTreeMap<u64, usize> {
         let blocks = sector / 8..(sector + sectors).div_ceil(8);
         let oracle = &self.memory.oracle;
         oracle.touched(disk.0, blocks).map(|place| (place.1, oracle.read_begins(place))).collect()
@@ -210,6 +213,17 @@ impl World<'_> {
                 let count = if count == u8::MAX { usize::MAX } else { usize::from(count) };
                 self.rot(usize::from(slot), count, seed)?;
             }
+            Step::Add { blocks, over } => self.add_third(blocks, over)?,
+            Step::Reload { class, policy } => self.reload(class, policy)?,
+            Step::WriteThrough(is_on) => self.write_through(is_on),
+            Step::Detach => self.detach_third()?,
+            Step::BaseIs { is_third, mood } => self.be_in_mood(is_third, mood),
+            Step::CopyAll => self.copy_all()?,
+            Step::Resize { blocks, fua, back } => self.resize_third(blocks, fua, back)?,
+            Step::Remove => self.remove_third()?,
+            Step::Put { block, blocks, fua, class } => self.put((block, blocks), fua, class),
+            Step::Drop { block, blocks, fua } => self.drop_blocks(block, blocks, fua),
+            Step::Get { block, blocks } => self.get(block, blocks),
             Step::Settle => self.settle(0)?,
             Step::Idle(ns) => self.idle(ns)?,
             Step::ClockStep(ns) => self.skew_ns = self.skew_ns.saturating_add(ns),

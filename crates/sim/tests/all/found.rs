@@ -25,6 +25,7 @@ fn the_generator_is_the_one_these_seeds_are_for() {
         "members: 1, ",
         ", members: [], beyond: None",
         "parity: None, ",
+        ", is_over_bucket: false",
     ];
     let text = absent.iter().fold(text, |text, absent| text.replace(absent, ""));
     // FNV-1a, 64 bit.

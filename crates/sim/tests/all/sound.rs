@@ -141,6 +141,34 @@ fn what_redundancy_covers_is_mended_beside_hosts_and_all_else_is_reported() {
     assert!(coverage.of("rows of an array in doubt") < 10, "{coverage:?}");
 }
 
+/// What an administrator changes while the pool is served, with power cuts between the steps of each change.
+#[test]
+fn disks_bases_and_policies_change_while_the_pool_is_used() {
+    let coverage = lived(Kind::Changing, 0..120);
+    for mark in [
+        "bases copied after they had been slow or had hung",
+        "bases copied after they had failed",
+        "bases laid under disks while the pool was served",
+        "bases of disks detached that were laid over them while the pool was served",
+        "bases that were needed yet",
+        "changes that were durable as they were written through",
+        "classes changed while the pool was used",
+        "disks made larger",
+        "disks made of a name that one had before",
+        "disks made smaller",
+        "disks made while one of their name was being removed",
+        "power cuts as a disk is to be made smaller",
+        "power cuts as a removal is to be durable",
+        "power cuts as a removed disk is to be empty",
+        "removals that came to their end",
+        "removals that were begun again",
+        "requests that failed as a base could not be read",
+        "switches of what is written through",
+    ] {
+        assert!(coverage.of(mark) > 0, "{mark}: {coverage:?}");
+    }
+}
+
 #[test]
 fn a_failing_life_is_made_short() {
     let scenario = Scenario::random(3);
