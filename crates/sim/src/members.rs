@@ -151,11 +151,12 @@ impl Members {
         &mut self,
         [mirror, array]: &Views,
         said: &Result<(), (&'static str, Halt)>,
-        round: &Round,
+        (round, devices): (&Round, &[SimDevice]),
         coverage: &mut Coverage,
     ) {
-        self.mirror.iter_mut().for_each(|group| group.ended(mirror.as_ref(), said, round, coverage));
-        self.array.iter_mut().for_each(|group| group.ended(array.as_ref(), said, round, coverage));
+        let at = (round, devices);
+        self.mirror.iter_mut().for_each(|group| group.ended(mirror.as_ref(), said, at, coverage));
+        self.array.iter_mut().for_each(|group| group.ended(array.as_ref(), said, at, coverage));
     }
 
     /// Damages the members after a round; true where something was damaged.
