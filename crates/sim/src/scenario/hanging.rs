@@ -54,7 +54,9 @@ pub(super) fn round(mut round: Round, random: &mut Random, shape: &Shape) -> Rou
         1 => round.end,
         _ => {
             // Until just before those that hang are left behind, or just after it.
-            round.steps.push(Step::Idle(pick(random, &[20, 57, 58, 59, 60, 61]) * SECOND_NS + random.below(SECOND_NS)));
+            round
+                .steps
+                .push(Step::Idle(pick(random, &[20, 178, 180, 181, 182, 183]) * SECOND_NS + random.below(SECOND_NS)));
             round.steps.extend(random.chance(1, 2).then_some(Step::Flush));
             End::PowerCut { effects: random.below(60) as u32 }
         }
