@@ -1,7 +1,6 @@
 //! What the lives have met: the evidence that a campaign tested something.
 
 use crate::fault::FaultKind;
-use crate::order::LABEL_WRITE;
 use forebay_volume::engine::Activity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,9 +87,6 @@ impl Coverage {
         ];
         let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
         let states: BTreeSet<&'static str> = states.chain(in_flight).collect();
-        if states.contains(LABEL_WRITE) {
-            self.count("power cuts with a label being written");
-        }
         for &one in &states {
             for &other in states.iter().filter(|&&other| other > one) {
                 *self.pairs.entry((one, other)).or_default() += 1;

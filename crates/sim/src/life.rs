@@ -481,7 +481,7 @@ impl<'a> Life<'a> {
         self.has_lost_blocks |=
             status.counters.flush_lost_blocks > 0 && self.struck().contains_key(&FaultKind::FlushError);
         self.has_lost_space |= lost_leaves > 0 && self.struck().keys().any(is_unread);
-        self.members.ended(&several, &said, (round, &self.devices), &mut self.coverage);
+        self.members.ended(&several, &said, round, &mut self.coverage);
         self.is_mended = has_seen_all && is_at_rest(round) && self.members.was_scrubbed();
         self.log = log;
         match said {

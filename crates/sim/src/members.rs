@@ -151,12 +151,11 @@ impl Members {
         &mut self,
         [mirror, array]: &Views,
         said: &Result<(), (&'static str, Halt)>,
-        (round, devices): (&Round, &[SimDevice]),
+        round: &Round,
         coverage: &mut Coverage,
     ) {
-        let at = (round, devices);
-        self.mirror.iter_mut().for_each(|group| group.ended(mirror.as_ref(), said, at, coverage));
-        self.array.iter_mut().for_each(|group| group.ended(array.as_ref(), said, at, coverage));
+        self.mirror.iter_mut().for_each(|group| group.ended(mirror.as_ref(), said, round, coverage));
+        self.array.iter_mut().for_each(|group| group.ended(array.as_ref(), said, round, coverage));
     }
 
     /// Damages the members after a round; true where something was damaged.

@@ -7,16 +7,11 @@ use forebay_block::Op;
 use forebay_volume::layout::superblock::Superblock;
 use std::ops::Range;
 
-/// Where members of a mirror and of an array have their labels (docs/format.md).
-const LABELS: [u64; 4] = [16_384, 20_480, 28_672, 32_768];
-
-/// What a request is for, as far as a device can tell it from its place and its content.
+/// Purpose of a request, as far as its place and content show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
     /// Superblocks and the watermark.
     Head,
-    /// Labels of members.
-    Label,
     /// A root's blob.
     Root,
     /// A root's header, either copy.
@@ -31,10 +26,7 @@ pub enum Region {
     Data,
 }
 
-/// What a report calls a write of a label.
-pub const LABEL_WRITE: &str = "label write";
-
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Reads.
@@ -127,7 +119,6 @@ impl Places {
         match self.roots.iter().find(|area| self.is_fast && area.contains(&offset_bytes)) {
             Some(area) if offset_bytes == area.start || offset_bytes + 4096 == area.end => Region::Header,
             Some(_) => Region::Root,
-            None if LABELS.contains(&offset_bytes) => Region::Label,
             None => Region::Head,
         }
     }
@@ -151,10 +142,7 @@ impl Places {
             (What::Write, Region::Root) => "root write",
             (What::Write, Region::Header) => "header write",
             (What::Write, Region::Head) => "watermark write",
-            (What::Write, Region::Label) => LABEL_WRITE,
-            (What::Read, Region::Journal | Region::Root | Region::Header | Region::Head | Region::Label) => {
-                "recovery read"
-            }
+            (What::Read, Region::Journal | Region::Root | Region::Header | Region::Head) => "recovery read",
         }
     }
 }

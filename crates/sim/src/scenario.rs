@@ -3,7 +3,6 @@
 mod any;
 mod changing;
 mod flickering;
-mod hanging;
 mod kind;
 mod member;
 mod mirrored;
@@ -47,8 +46,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         return windows::round(random, shape, at);
     }
     // A lie of a member of several is not the end of a life, and what disks there are is not known after one.
-    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity | Kind::Changing | Kind::Hanging)
-        || shape.kind.is_scrubbed();
+    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity | Kind::Changing) || shape.kind.is_scrubbed();
     let round = any::any(random, shape, at + 1 == count && !has_members);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
@@ -57,7 +55,6 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         Kind::Mirrored => mirrored::round(round, random),
         Kind::Parity => parity::round(round, random, shape),
         Kind::Redundant | Kind::Packed => redundant::round(round, random, shape),
-        Kind::Hanging => hanging::round(round, random, shape),
         Kind::Changing => changing::round(round, random, shape),
         _ => round,
     }
@@ -95,7 +92,6 @@ impl Scenario {
             11 => Kind::Tight,
             13 => Kind::Sweeping,
             17 => Kind::Forgetting,
-            19 if number / 32 % 2 == 1 => Kind::Hanging,
             19 => Kind::Mirrored,
             23 => Kind::Redundant,
             29 => Kind::Packed,

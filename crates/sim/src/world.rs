@@ -34,7 +34,7 @@ pub use halt::Halt;
 pub use memory::{FIRST, Memory};
 
 /// A request that is in flight for longer than this has stalled, in nanoseconds of virtual time.
-const STALL_NS: u64 = 1_000_000_000_000;
+const STALL_NS: u64 = 400_000_000_000;
 /// Rounds of polling within one step, at most.
 const TURNS_MAX: u32 = 400_000;
 /// Ticks while nothing moves, in nanoseconds: the first, and the longest.

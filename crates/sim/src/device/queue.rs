@@ -13,8 +13,8 @@ use forebay_model::ssd::Done;
 
 /// Duration of a slow request in nanoseconds.
 const SLOW_NS: u64 = 1_000_000_000;
-/// Durations of successive hanging requests in nanoseconds; some exceed the limit of silence for members of a mirror or an array.
-const HANG_NS: [u64; 2] = [30_000_000_000, 240_000_000_000];
+/// What a hanging request takes, in nanoseconds.
+const HANG_NS: u64 = 30_000_000_000;
 
 /// A running device: its requests in flight and its contents.
 pub(super) struct Queue {
@@ -135,7 +135,7 @@ impl Queue {
         let flush = if matches!(request.op, Op::Flush) { self.contents.flush_begins() } else { 0 };
         let extra_ns = match fate {
             Some(FaultKind::Slow) => SLOW_NS,
-            Some(FaultKind::Hang) => HANG_NS[(self.order % 2) as usize],
+            Some(FaultKind::Hang) => HANG_NS,
             _ => held_ns,
         };
         let order = self.order;

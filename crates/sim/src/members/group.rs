@@ -5,7 +5,6 @@
 use crate::coverage::Coverage;
 use crate::device::SimDevice;
 use crate::fault::{Fault, FaultKind};
-use crate::order::LABEL_WRITE;
 use crate::power::Power;
 use crate::scenario::{Beyond, End, Member, MemberRound, Parity, Round, Shape};
 use crate::world::{Halt, Memory};
@@ -301,7 +300,7 @@ impl Group {
         &mut self,
         view: Option<&MirrorView>,
         said: &Result<(), (&'static str, Halt)>,
-        (round, devices): (&Round, &[SimDevice]),
+        round: &Round,
         coverage: &mut Coverage,
     ) {
         let Some(status) = view.map(MirrorView::status) else { return };
@@ -315,19 +314,8 @@ impl Group {
         if status.members.iter().any(|member| member.state == MemberState::Out && !member.name.is_empty()) {
             coverage.count("members that were left behind");
         }
-        let is_rebuilding = status.members.iter().any(|member| member.state == MemberState::Rebuilding);
-        if is_rebuilding {
+        if status.members.iter().any(|member| member.state == MemberState::Rebuilding) {
             coverage.count("power cuts in a rebuild");
-        }
-        let is_silent = |why: &String| why.contains("has not answered a request for");
-        let silent = status.members.iter().filter(|member| member.why.as_ref().is_some_and(is_silent)).count();
-        coverage.count_all("members left behind as they were silent", silent as u64);
-        if silent > 0 {
-            let is_labelled = devices.iter().any(|device| device.in_flight().contains(&LABEL_WRITE));
-            coverage.count_all("power cuts as a silent member is left behind", u64::from(is_labelled));
-            let out = status.members.iter().filter(|member| member.state == MemberState::Out).count();
-            coverage.count_all("silent members beside others that are out", u64::from(out > silent));
-            coverage.count_all("silent members beside one that is rebuilt", u64::from(is_rebuilding));
         }
         if !self.is_array() {
             return;

@@ -57,8 +57,6 @@ pub enum Kind {
     Packed,
     /// Disks that are added, made smaller and larger, and removed, step by step as a server does it, with power cuts between the steps.
     Changing,
-    /// Redundancy of any kind, of which members answer nothing for longer than others wait for them.
-    Hanging,
 }
 
 impl Kind {
@@ -87,7 +85,7 @@ impl Kind {
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 24] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -112,7 +110,6 @@ impl Kind {
         Self::Redundant,
         Self::Packed,
         Self::Changing,
-        Self::Hanging,
     ];
 
     /// Of the life with this seed.

@@ -183,7 +183,6 @@ impl Shape {
             Kind::Redundant => Self::redundant(random),
             Kind::Packed => Self::packed(random),
             Kind::Changing => Self::changing(random),
-            Kind::Hanging => Self::hanging(random),
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -341,13 +340,6 @@ impl Shape {
             blocks: 100 + random.below(280),
             ..any
         }
-    }
-
-    /// A mirror, parity, or both.
-    fn hanging(random: &mut Random) -> Self {
-        let (members, has_parity) = pick(random, &[(1, true), (1, true), (2, false), (3, false), (2, true)]);
-        let any = if has_parity { Self::parity(random) } else { Self::random(random) };
-        Self { kind: Kind::Hanging, members, ..any }
     }
 
     /// Little is kept in memory, and some room is left for disks that come.

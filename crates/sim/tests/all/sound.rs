@@ -169,21 +169,6 @@ fn disks_bases_and_policies_change_while_the_pool_is_used() {
     }
 }
 
-/// Members that answer nothing are left behind beside others that are out or rebuilt, and power fails as labels say so.
-#[test]
-fn nothing_is_lost_by_members_that_hang() {
-    let coverage = lived(Kind::Hanging, 0..100);
-    for mark in [
-        "members left behind as they were silent",
-        "power cuts as a silent member is left behind",
-        "power cuts with a label being written",
-        "silent members beside one that is rebuilt",
-        "silent members beside others that are out",
-    ] {
-        assert!(coverage.of(mark) > 0, "{mark}: {coverage:?}");
-    }
-}
-
 #[test]
 fn a_failing_life_is_made_short() {
     let scenario = Scenario::random(3);

@@ -168,7 +168,6 @@ impl Mirror {
         }
         match self.members.remove(tag) {
             Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
-            Some(Flight::Probe) => self.members.silence.answered(number, result.is_ok()),
             Some(Flight::Label { serial, is_flush }) => {
                 let ended = (number, (serial, is_flush), result);
                 if let Some(error) = self.roster.label_ended(ended, &mut self.members, &mut self.copying) {
@@ -334,7 +333,6 @@ impl Device for Mirror {
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.roster.leave_doubted(&mut self.members, &mut self.copying);
-        self.roster.leave_silent(&mut self.members, &mut self.copying);
         loop {
             self.roster.step(&mut self.members);
             self.roster.give_up_unconfirmed(&mut self.copying);

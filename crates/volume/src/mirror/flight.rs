@@ -8,8 +8,6 @@ pub(super) enum Flight {
     Change(Change),
     /// A read.
     Read(Read),
-    /// A read that shows whether a member answers at all.
-    Probe,
     /// A label, or the flush behind it.
     Label { serial: u64, is_flush: bool },
     /// A part of copying, with the number of its request: the answer to one that was given up goes to nobody.
@@ -71,16 +69,6 @@ pub(super) fn lens_of(bufs: &Vectored<Buf>) -> Vectored<usize> {
     match bufs {
         Vectored::One(buf) => Vectored::One(buf.len()),
         Vectored::Many(bufs) => Vectored::Many(bufs.iter().map(|buf| buf.len()).collect()),
-    }
-}
-
-impl Flight {
-    /// The change that it is, but for a discard: that may take a device as long as it likes.
-    pub fn change(&self) -> Option<&Change> {
-        match self {
-            Self::Change(change) if !change.is_discard => Some(change),
-            _ => None,
-        }
     }
 }
 

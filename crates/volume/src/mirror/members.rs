@@ -2,10 +2,9 @@
 
 use super::flight::{Flight, Read};
 use super::member::{Member, numbers_in};
-use super::silence::{Silence, Silent, oldest_of};
 use super::view::MemberState;
-use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, OFFSETS_BYTES};
-use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
+use crate::layout::member_label::MEMBERS_MAX;
+use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
 
 /// First reads of neighbours go to one member, up to so many bytes.
@@ -37,7 +36,6 @@ pub(super) struct Members {
     pub list: Vec<Member>,
     flights: Slab<InFlight>,
     next_nonce: u32,
-    pub silence: Silence,
     /// Reads of members that were left behind, and why: they are to be read from others.
     pub handed_back: Vec<(Read, IoError)>,
     /// Changes that no member will answer any more, as all that had not were left behind.
@@ -46,14 +44,7 @@ pub(super) struct Members {
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
-        Self {
-            list,
-            flights: Slab::new(),
-            next_nonce: 0,
-            silence: Silence::default(),
-            handed_back: Vec::new(),
-            orphans: Vec::new(),
-        }
+        Self { list, flights: Slab::new(), next_nonce: 0, handed_back: Vec::new(), orphans: Vec::new() }
     }
 
     /// Numbers of the members in a state.
@@ -175,26 +166,6 @@ impl Members {
             device.poll(scratch);
             ended.extend(scratch.drain(..).map(|completion| (number, completion)));
         }
-    }
-
-    /// Looks once a second whether members are silent, and asks the others for a read while one is. What failed a change that waits for the silent one's
-    /// answer does not count as alive.
-    pub fn silent(&mut self, now_ns: u64) -> Option<Silent> {
-        if !self.silence.is_due(now_ns) {
-            return None;
-        }
-        let changes = || self.flights.iter().filter_map(|(_, sent)| Some((sent.nonce, sent.flight.change()?)));
-        let age = |nonce: u32| self.next_nonce.wrapping_sub(nonce);
-        let oldest = changes().map(|(nonce, change)| (nonce, age(nonce), u32::from(change.left)));
-        let oldest = oldest_of(self.list.len(), oldest);
-        let failed = changes().fold(0, |failed, (_, change)| failed | change.failed);
-        let Silent { silent, alive } = self.silence.look(now_ns, &oldest)?;
-        let (in_sync, written) = (u32::from(self.in_sync()), u32::from(self.written()));
-        for number in numbers_in(self.silence.ask(in_sync & !silent)) {
-            let op = Op::read(Vectored::One(Buf::new(LABEL_BYTES)));
-            self.send(number, Flight::Probe, OFFSETS_BYTES[0], op);
-        }
-        Some(Silent { silent: silent & written, alive: alive & in_sync & !u32::from(failed) })
     }
 
     /// Devices that are waited for: all but those of members that were left behind.

@@ -20,7 +20,6 @@ mod member;
 mod members;
 mod rebuild;
 mod roster;
-mod silence;
 mod successors;
 mod view;
 
@@ -34,6 +33,5 @@ pub use former::Former;
 pub use join::{Candidate, Consent, clear_labels, former, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub(crate) use member::{Member, gone, numbers_in};
-pub(crate) use silence::{Silence, Silent, WHY as WHY_SILENT, oldest_of};
 pub(crate) use successors::{Successors, Taken};
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

@@ -6,7 +6,6 @@ use super::labelling::{Labelling, Next};
 use super::member::{gone, numbers_in};
 use super::members::Members;
 use super::rebuild::Rebuilt;
-use super::silence::{Silent, WHY};
 use super::successors::{Successors, Taken};
 use super::view::{MemberState, MirrorView};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -104,16 +103,6 @@ impl Roster {
             self.leave(1 << number, &gone("read"), members, copying);
             self.view.set_member(number, MemberState::Out, Some(why));
         }
-    }
-
-    /// Leaves members behind that have not answered a write for too long, where one that holds everything answers.
-    pub fn leave_silent(&mut self, members: &mut Members, copying: &mut Copying) {
-        let Some(Silent { silent, alive }) = members.silent(self.view.now_ns()) else { return };
-        if silent == 0 || alive == 0 || self.broken.is_some() || !self.view.is_begun() {
-            return;
-        }
-        self.leave(silent as u8, &gone("write"), members, copying);
-        numbers_in(silent).for_each(|number| self.view.set_member(number, MemberState::Out, Some(WHY.to_owned())));
     }
 
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.

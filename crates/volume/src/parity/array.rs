@@ -66,7 +66,6 @@ impl Device for Array {
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.take_fronts();
         self.core.leave_doubted();
-        self.core.leave_silent();
         self.core.upkeep.mends.look(self.core.view.now_ns());
         loop {
             let ended = self.core.members.poll();

@@ -12,7 +12,7 @@ use super::unflushed::Unflushed;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
-use crate::mirror::{MemberState, Ranges, Silent, WHY_SILENT, gone, numbers_in};
+use crate::mirror::{MemberState, Ranges, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -231,27 +231,6 @@ impl Core {
             if is_in_sync && self.roster.broken().is_none() && self.do_without(1 << number, gone("read")) {
                 self.view.members().set_member(number, MemberState::Out, Some(why));
             }
-        }
-    }
-
-    /// Leaves members behind that have not answered a write for too long, where enough others answer. What failed a part of a batch that waits for the silent
-    /// one's answer does not count as such.
-    pub fn leave_silent(&mut self) {
-        let now_ns = self.view.now_ns();
-        if !self.members.is_look_due(now_ns) {
-            return;
-        }
-        let change = |job: usize| match self.jobs.get(job) {
-            Some(Job::Batch(batch)) if !batch.then.is_discard() => Some(batch.failed),
-            _ => None,
-        };
-        let Some(Silent { silent, alive }) = self.members.silent(now_ns, change) else { return };
-        if silent == 0 || (alive.count_ones() as usize) < self.shape.data || !self.mends() {
-            return;
-        }
-        if self.leave(silent, gone("write")).is_ok() {
-            let status = self.view.members();
-            numbers_in(silent).for_each(|at| status.set_member(at, MemberState::Out, Some(WHY_SILENT.to_owned())));
         }
     }
 

@@ -1,17 +1,16 @@
 //! The members of an array: their devices, what each holds, and what is in flight on them.
 
-use crate::layout::array_label::{LABEL_BYTES, OFFSETS_BYTES};
-use crate::mirror::{Member, MemberState, Silence, Silent, numbers_in, oldest_of};
+use crate::mirror::{Member, MemberState};
 use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
 
-/// What a request to a member is for.
+/// What a request to a member is for: a job, and which part of it.
 #[derive(Clone, Copy)]
 struct Flight {
     nonce: u32,
     member: usize,
-    /// A job, and which part of it; none of a read that only shows whether the member answers.
-    part: Option<(usize, usize)>,
+    job: usize,
+    part: usize,
 }
 
 /// A request to a member has ended.
@@ -33,13 +32,12 @@ pub(super) struct Members {
     sent: u64,
     ended: Vec<Ended>,
     scratch: Vec<Completion>,
-    silence: Silence,
 }
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
         let (ended, scratch) = (Vec::new(), Vec::new());
-        Self { list, flights: Slab::new(), next_nonce: 0, sent: 0, ended, scratch, silence: Silence::default() }
+        Self { list, flights: Slab::new(), next_nonce: 0, sent: 0, ended, scratch }
     }
 
     fn bits(&self, state: MemberState) -> u32 {
@@ -68,20 +66,11 @@ impl Members {
     }
 
     /// Sends a request to a member.
-    pub fn send(&mut self, member: usize, part: (usize, usize), place: (u64, u8), op: Op) {
-        self.send_flight((member, Some(part)), place, op);
-    }
-
-    fn send_flight(
-        &mut self,
-        (member, part): (usize, Option<(usize, usize)>),
-        (offset_bytes, stream): (u64, u8),
-        op: Op,
-    ) {
+    pub fn send(&mut self, member: usize, (job, part): (usize, usize), (offset_bytes, stream): (u64, u8), op: Op) {
         self.sent += 1;
         self.next_nonce = self.next_nonce.wrapping_add(1);
         let nonce = self.next_nonce;
-        let key = self.flights.insert(Flight { nonce, member, part });
+        let key = self.flights.insert(Flight { nonce, member, job, part });
         let tag = u64::from(nonce) << 32 | key as u64;
         self.list[member].waiting.push_back(Request { tag, offset_bytes, stream, op });
     }
@@ -94,37 +83,15 @@ impl Members {
         let keys: Vec<usize> =
             self.flights.iter().filter(|(_, flight)| flight.member == number).map(|(key, _)| key).collect();
         for key in keys {
-            let Some((job, part)) = self.flights.remove(key).part else { continue };
-            self.ended.push(Ended { member: number, job, part, result: Err(error.clone()), bufs: None });
+            let Flight { job, part, member, .. } = self.flights.remove(key);
+            self.ended.push(Ended { member, job, part, result: Err(error.clone()), bufs: None });
         }
     }
 
     /// One bit for each member that has yet to answer a request of such a job.
     pub fn asked_by(&self, is_wanted: impl Fn(usize) -> bool) -> u32 {
-        let flights = self.flights.iter().filter(|(_, flight)| flight.part.is_some_and(|(job, _)| is_wanted(job)));
+        let flights = self.flights.iter().filter(|(_, flight)| is_wanted(flight.job));
         flights.fold(0, |bits, (_, flight)| bits | 1 << flight.member)
-    }
-
-    /// Whether it is time to look for silent members.
-    pub fn is_look_due(&self, now_ns: u64) -> bool {
-        self.silence.is_due(now_ns)
-    }
-
-    /// Looks whether members are silent, and asks the others for a read while one is. `failed`: of a job that writes or flushes, the members that have failed
-    /// their parts, one bit each; such members do not count as alive. `None` for any other job.
-    pub fn silent(&mut self, now_ns: u64, failed: impl Fn(usize) -> Option<u32>) -> Option<Silent> {
-        let parts = || self.flights.iter().filter_map(|(_, flight)| Some((flight, failed(flight.part?.0)?)));
-        let age = |flight: &Flight| self.next_nonce.wrapping_sub(flight.nonce);
-        let oldest = parts().map(|(flight, _)| (flight.nonce, age(flight), 1 << flight.member));
-        let oldest = oldest_of(self.list.len(), oldest);
-        let failed = parts().fold(0, |all, (_, failed)| all | failed);
-        let Silent { silent, alive } = self.silence.look(now_ns, &oldest)?;
-        let (in_sync, written) = (self.in_sync(), self.written());
-        for member in numbers_in(self.silence.ask(in_sync & !silent)) {
-            let op = Op::read(Vectored::One(Buf::new(LABEL_BYTES)));
-            self.send_flight((member, None), (OFFSETS_BYTES[0], 0), op);
-        }
-        Some(Silent { silent: silent & written, alive: alive & in_sync & !failed })
     }
 
     /// Submits requests to devices as far as they have room, and takes completions.
@@ -141,11 +108,9 @@ impl Members {
             for Completion { tag, result, bufs } in self.scratch.drain(..) {
                 let key = (tag & u64::from(u32::MAX)) as usize;
                 let flight = self.flights.get(key).filter(|flight| u64::from(flight.nonce) == tag >> 32);
-                let Some(&Flight { part, .. }) = flight else { continue };
-                self.flights.remove(key);
-                match part {
-                    Some((job, part)) => self.ended.push(Ended { member: number, job, part, result, bufs }),
-                    None => self.silence.answered(number, result.is_ok()),
+                if let Some(&Flight { job, part, .. }) = flight {
+                    self.flights.remove(key);
+                    self.ended.push(Ended { member: number, job, part, result, bufs });
                 }
             }
         }

@@ -10,7 +10,6 @@ mod hung;
 mod labels;
 mod late;
 mod rebuilds;
-mod silent;
 mod unread;
 
 use disk::{Disk, Fate, QUEUE};

@@ -9,7 +9,6 @@ mod membership;
 mod mends;
 mod rebuilds;
 mod rows;
-mod silent;
 mod sources;
 mod support;
 mod vain;

@@ -61,7 +61,7 @@ impl Known {
         self.errors = counts.errors;
         if let Some(message) = silence(name, counts.unanswered) {
             let (severity, cause) = (Severity::Error, "device does not answer");
-            let advice = "Look at dmesg. A mirror or a tier with parity goes on without a member that has not answered a write for 180 s, where enough others answer; anything else waits. Where the device does not come back take it away (`echo 1 > /sys/block/NAME/device/delete`, or by its cable or server): its requests fail then";
+            let advice = "Look at dmesg. Nothing is given up for a device that fails nothing. Where it does not come back take it away (`echo 1 > /sys/block/NAME/device/delete`, or by its cable or server): its requests fail then, and a mirror or a tier with parity goes on without it";
             causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice });
         } else {
             causes.ended("device does not answer", name, &format!("device {name} answers again"));

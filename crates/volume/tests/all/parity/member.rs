@@ -22,9 +22,8 @@ pub struct Medium {
     /// It fails everything; and says of it that it is gone; and begins with that with the flush that it fails.
     pub is_dead: bool,
     pub is_gone: bool,
-    /// It never answers a read; or anything.
+    /// It never answers a read.
     pub hangs_reads: bool,
-    pub hangs: bool,
     pub dies_with_flush: bool,
     /// The number of reads that will fail, and how many succeed before.
     pub fails_reads: u32,
@@ -63,7 +62,6 @@ impl Member {
             is_dead: false,
             is_gone: false,
             hangs_reads: false,
-            hangs: false,
             dies_with_flush: false,
             fails_reads: 0,
             reads_before: 0,
@@ -263,7 +261,7 @@ impl Device for Handle {
         let mut left = medium.queue.len();
         while left > 0 && medium.random.below(3) > 0 {
             let at = medium.random.below(left as u64) as usize;
-            if medium.hangs || medium.hangs_reads && matches!(medium.queue[at].op, Op::Read { .. }) {
+            if medium.hangs_reads && matches!(medium.queue[at].op, Op::Read { .. }) {
                 left -= 1;
                 continue;
             }
