@@ -173,10 +173,10 @@ impl MirrorView {
     /// Adds devices that were to be members and are none, with why: a missing member may be among them.
     pub fn set_left_out(&self, devices: &[(String, String)]) {
         let mut status = lock(&self.0.status);
-        // A member with a name has a device.
+        // A member with a name has a device. Of several absent ones it is not known which is which.
         let absent = |member: &&mut MemberStatus| member.state == MemberState::Out && member.name.is_empty();
         let mut absent: Vec<_> = status.members.iter_mut().filter(absent).collect();
-        let is_each_known = absent.len() == devices.len();
+        let is_each_known = absent.len() == 1 && devices.len() == 1;
         for (number, member) in absent.iter_mut().enumerate() {
             member.configured = devices.get(number).filter(|_| is_each_known).map(|(name, _)| name.clone());
             let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
