@@ -30,7 +30,7 @@ fn the_shipped_file_is_understood() {
     let mut table = ClassTable::default();
     table.merge(&import.classes).unwrap();
     assert_eq!(table.classes().len(), 10);
-    assert_eq!(table.unknown(|need| matches!(need, Need::Contents | Need::Meta | Need::Sequence)).len(), 4);
+    assert_eq!(table.unknown(|need| matches!(need, Need::Contents | Need::Metadata | Need::Sequence)).len(), 4);
 }
 
 #[test]
