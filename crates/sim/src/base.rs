@@ -1,7 +1,6 @@
-//! What disks of some lives lie over: a device that is never written, and in a mood now and then.
+//! What disks of some lives lie over: a device that is never written, and that fails, hangs or is slow now and then.
 
 use crate::oracle::Oracle;
-use crate::world::Memory;
 use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, VirtualClock};
 use forebay_proof::stamp;
 use forebay_volume::layout::base::Base;
@@ -19,7 +18,7 @@ const HANG_NS: u64 = 90_000_000_000;
 
 /// How a base is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mood {
+pub enum Condition {
     /// Well.
     #[default]
     Well,
@@ -39,7 +38,7 @@ pub enum Mood {
 /// How it is now, and what came of that.
 #[derive(Debug, Default)]
 struct Now {
-    mood: Mood,
+    condition: Condition,
     failed: u64,
     late: u64,
 }
@@ -54,12 +53,12 @@ pub struct BaseImage {
 }
 
 impl BaseImage {
-    /// So many blocks; each fourth is of zeros, which take no space.
-    pub fn new(blocks: u64, clock: &VirtualClock, memory: &mut Memory) -> Self {
+    /// A base of `blocks` blocks, stamped with new tags; each fourth block is of zeros, which take no space.
+    pub fn new(blocks: u64, clock: &VirtualClock, mut new_tags: impl FnMut(usize) -> Vec<u32>) -> Self {
         let (mut bytes, mut all) = (vec![0; blocks as usize * BLOCK], vec![0; blocks as usize * SECTORS]);
         let each = bytes.chunks_exact_mut(BLOCK).zip(all.chunks_exact_mut(SECTORS)).enumerate();
         for (_, (block, given)) in each.filter(|(at, _)| at % 4 != 3) {
-            let tags = memory.new_tags(SECTORS);
+            let tags = new_tags(SECTORS);
             stamp::fill_all(&tags, block);
             given.copy_from_slice(&tags);
         }
@@ -80,8 +79,8 @@ impl BaseImage {
     }
 
     /// From now on it is like that.
-    pub fn be(&self, mood: Mood) {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).mood = mood;
+    pub fn be(&self, condition: Condition) {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).condition = condition;
     }
 
     /// Reads that have failed, and that came late, so far.
@@ -118,11 +117,11 @@ impl BaseDevice {
     /// A request comes: when it is answered, and whether it fails.
     fn fate(&self, blocks: Range<u64>) -> (u64, bool) {
         let mut now = self.image.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let late_ns = match now.mood {
-            Mood::Well => 0,
-            Mood::IsSlow => SLOW_NS,
-            Mood::Hangs => HANG_NS,
-            Mood::Fails { block, blocks: count } => {
+        let late_ns = match now.condition {
+            Condition::Well => 0,
+            Condition::IsSlow => SLOW_NS,
+            Condition::Hangs => HANG_NS,
+            Condition::Fails { block, blocks: count } => {
                 let fails = blocks.start < block + count && block < blocks.end;
                 now.failed += u64::from(fails);
                 return (0, fails);
@@ -180,7 +179,7 @@ impl Device for BaseDevice {
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.polls += 1;
         let now = self.image.clock.now_ns();
-        let is_well = self.image.now.lock().unwrap_or_else(PoisonError::into_inner).mood == Mood::Well;
+        let is_well = self.image.now.lock().unwrap_or_else(PoisonError::into_inner).condition == Condition::Well;
         let ended = self.late.extract_if(.., |(at_ns, _)| is_well || *at_ns <= now);
         done.extend(ended.map(|(_, completion)| completion));
         if self.polls > POLLS {

@@ -196,7 +196,7 @@ impl<'a> Life<'a> {
         let mut memory = Memory::new();
         memory.is_packed = shape.kind == Kind::Packed;
         let blocks = shape.base_blocks();
-        let base = blocks.map(|blocks| BaseImage::new(blocks, &clock, &mut memory));
+        let base = blocks.map(|blocks| BaseImage::new(blocks, &clock, |count| memory.new_tags(count)));
         base.iter().for_each(|base| base.lies_under(DiskId(1), &mut memory.oracle));
         memory.bases.extend(base.iter().map(|base| (1, base.clone())));
         let disks =

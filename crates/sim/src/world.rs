@@ -15,6 +15,7 @@ mod second;
 mod steps;
 mod third;
 mod third_jobs;
+mod third_states;
 
 use crate::device::SimDevice;
 use crate::members::Members;
@@ -27,7 +28,7 @@ use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
 use scrubs::Scrubs;
 use std::collections::BTreeMap;
-use third_jobs::Job;
+use third_states::Job;
 
 pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;

@@ -4,7 +4,7 @@ use super::pick::pick;
 use super::round::{End, Round};
 use super::shape::Shape;
 use super::step::{Step, THIRD_RANGES};
-use crate::base::Mood;
+use crate::base::Condition;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Region;
 use forebay_block::Random;
@@ -39,21 +39,21 @@ fn add(random: &mut Random) -> Step {
 }
 
 /// How a base of so many blocks is: mostly not well.
-fn mood(random: &mut Random, blocks: u64) -> Mood {
+fn condition(random: &mut Random, blocks: u64) -> Condition {
     let block = random.below(blocks);
     match random.below(8) {
-        0..=3 => Mood::Fails { block, blocks: pick(random, &[1, 1, 3, 1000]) },
-        4 => Mood::IsSlow,
-        5 => Mood::Hangs,
-        _ => Mood::Well,
+        0..=3 => Condition::Fails { block, blocks: pick(random, &[1, 1, 3, 1000]) },
+        4 => Condition::IsSlow,
+        5 => Condition::Hangs,
+        _ => Condition::Well,
     }
 }
 
-/// A base is in a bad mood, or well again.
+/// A base is in a bad condition, or well again.
 fn base_is(random: &mut Random, shape: &Shape) -> Step {
     let is_third = random.chance(1, 2);
     let blocks = if is_third { 24 } else { shape.base_blocks().unwrap_or(1) };
-    Step::BaseIs { is_third, mood: mood(random, blocks) }
+    Step::BaseIs { is_third, condition: condition(random, blocks) }
 }
 
 fn change(random: &mut Random) -> Step {
@@ -125,7 +125,7 @@ fn sequence(random: &mut Random, shape: &Shape) -> Vec<Step> {
                 let over = pick(random, &[4, 12, 24]);
                 steps.extend([Step::Remove, Step::Add { blocks: 44, over }]);
                 // All of it is copied at once as soon as it is served.
-                steps.push(Step::BaseIs { is_third: true, mood: mood(random, over) });
+                steps.push(Step::BaseIs { is_third: true, condition: condition(random, over) });
                 steps.push(Step::Idle(pick(random, &[2_000_000, 200_000_000])));
                 steps.extend((0..random.below(3)).map(|_| Step::Get { block: random.below(over), blocks: 1 }));
             }
@@ -202,7 +202,7 @@ pub(super) fn round(mut round: Round, random: &mut Random, shape: &Shape) -> Rou
     if let Some(blocks) = shape.base_blocks()
         && random.chance(1, 2)
     {
-        round.steps.insert(0, Step::BaseIs { is_third: false, mood: mood(random, blocks) });
+        round.steps.insert(0, Step::BaseIs { is_third: false, condition: condition(random, blocks) });
         let at = 1 + random.index(round.steps.len());
         round.steps.insert(at, Step::CopyAll);
     }

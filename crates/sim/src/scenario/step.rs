@@ -1,6 +1,6 @@
 //! What can happen in a round.
 
-use crate::base::Mood;
+use crate::base::Condition;
 use crate::fault::Fault;
 use crate::order::Hold;
 
@@ -180,12 +180,12 @@ pub enum Step {
     },
     /// The base of the third disk is to be detached.
     Detach,
-    /// From now on a base is in this mood.
+    /// From now on a base is in this condition.
     BaseIs {
         /// That of the third disk, not of the first.
         is_third: bool,
         /// Which.
-        mood: Mood,
+        condition: Condition,
     },
     /// The configuration is read again, in which a class is another.
     Reload {

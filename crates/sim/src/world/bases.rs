@@ -1,10 +1,11 @@
-//! Disks over bases: they are copied while the pool is served, whatever mood a base is in, and are detached.
+//! Disks over bases: they are copied while the pool is served, whatever condition a base is in, and are detached.
 
 use super::World;
 use super::halt::{Halt, broken};
 use super::memory::FIRST;
-use super::third::{THIRD, after_change};
-use crate::base::{BaseImage, Mood};
+use super::third::after_change;
+use super::third_states::{Known, THIRD};
+use crate::base::{BaseImage, Condition};
 use crate::oracle::Made;
 use forebay_block::DiskId;
 
@@ -22,7 +23,7 @@ impl World<'_> {
             if is_leaving {
                 self.pool.engine.abandon_base(id);
             } else if let Some(base) = self.memory.bases.get(&id.0) {
-                base.be(Mood::Well);
+                base.be(Condition::Well);
                 self.pool.attach_base(id, base.device());
             }
         }
@@ -46,11 +47,11 @@ impl World<'_> {
         Some((disk.id, self.memory.bases.get(&disk.id.0)?.clone()))
     }
 
-    /// From now on the base of a disk is in another mood.
-    pub(super) fn be_in_mood(&mut self, is_third: bool, mood: Mood) {
+    /// From now on the base of a disk is in another condition.
+    pub(super) fn be_in_condition(&mut self, is_third: bool, condition: Condition) {
         if let Some((disk, base)) = self.over_base(if is_third { THIRD } else { FIRST }) {
-            self.note(|| format!("the base of disk {} is like this now: {mood:?}", disk.0));
-            base.be(mood);
+            self.note(|| format!("the base of disk {} is like this now: {condition:?}", disk.0));
+            base.be(condition);
         }
     }
 
@@ -63,7 +64,7 @@ impl World<'_> {
     pub(super) fn copy_all(&mut self) -> Result<(), Halt> {
         for name in [FIRST, THIRD] {
             let Some((disk, base)) = self.over_base(name) else { continue };
-            base.be(Mood::Well);
+            base.be(Condition::Well);
             let until = self.clock.now_ns() + COPIED_NS;
             let (failed, late) = base.struck();
             let is_left = |world: &Self| world.pool.engine.adoption(disk).is_some_and(|status| !status.is_complete);
@@ -97,7 +98,7 @@ impl World<'_> {
             Ok(()) if was_leaving => Ok(()),
             Ok(()) => {
                 self.met("bases of disks detached that were laid over them while the pool was served");
-                let to = self.third().map(|known| super::third::Known { base_blocks: 0, ..known });
+                let to = self.third().map(|known| Known { base_blocks: 0, ..known });
                 self.third_changed(number, disk.0, to, Made::new())
             }
             Err(_) => {

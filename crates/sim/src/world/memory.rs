@@ -1,6 +1,6 @@
 //! What is remembered of a pool from round to round.
 
-use super::third::Third;
+use super::third_states::Third;
 use crate::base::BaseImage;
 use crate::oracle::Oracle;
 use crate::stamp::noise_words;

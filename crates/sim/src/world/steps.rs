@@ -217,7 +217,7 @@ impl World<'_> {
             Step::Reload { class, policy } => self.reload(class, policy)?,
             Step::WriteThrough(is_on) => self.write_through(is_on),
             Step::Detach => self.detach_third()?,
-            Step::BaseIs { is_third, mood } => self.be_in_mood(is_third, mood),
+            Step::BaseIs { is_third, condition } => self.be_in_condition(is_third, condition),
             Step::CopyAll => self.copy_all()?,
             Step::Resize { blocks, fua, back } => self.resize_third(blocks, fua, back)?,
             Step::Remove => self.remove_third()?,

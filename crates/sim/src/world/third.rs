@@ -4,87 +4,16 @@
 use super::World;
 use super::flights::Flight;
 use super::halt::{Halt, broken};
+use super::third_states::{Known, State, THIRD, places, zeros};
 use crate::base::BaseImage;
-use crate::oracle::{Made, Oracle};
-use crate::scenario::THIRD_RANGES;
+use crate::oracle::Made;
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::{Engine, Op};
-use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-
-/// Name of the third disk.
-pub const THIRD: &str = "three";
-
-/// A disk as a root may have it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its number.
-    pub id: u16,
-    /// Its size in blocks.
-    pub blocks: u64,
-    /// Its removal has begun: it has the name no more, and what is left of it is nobody's.
-    pub is_leaving: bool,
-    /// Blocks of the base that it lies over; 0: none.
-    pub base_blocks: u64,
-}
-
-/// What the disks were made.
-#[derive(Clone, Debug, Default)]
-struct State {
-    /// A checkpoint with at least this number holds it.
-    number: u64,
-    disks: Vec<Known>,
-    /// What became zeros with it, as it lay beyond a new end.
-    cut: Made,
-}
-
-/// What is known of these disks.
-#[derive(Debug, Default)]
-pub struct Third {
-    /// From the one that is durable for sure to the newest.
-    states: VecDeque<State>,
-    /// Disks that were served, or will be found: what they hold is known.
-    begun: BTreeSet<u16>,
-    /// There was a disk of the name before.
-    is_used_name: bool,
-}
-
-/// Blocks of one disk that are written.
-fn places() -> impl Iterator<Item = u64> {
-    THIRD_RANGES.into_iter().flatten()
-}
-
-/// Zeros in those of the blocks that are ever written.
-pub(super) fn zeros(oracle: &mut Oracle, disk: u16, blocks: Range<u64>) -> Made {
-    let zeros = |block| oracle.change(disk, block * 8, &[0; 8]);
-    places().filter(|block| blocks.contains(block)).flat_map(zeros).collect()
-}
 
 /// The number of a checkpoint that will hold a change which is made now.
 pub(super) fn after_change(engine: &Engine) -> u64 {
     engine.checkpoint_number() + if engine.checkpoint_pending() { 2 } else { 1 }
-}
-
-impl Third {
-    /// Nothing, durably.
-    pub fn new() -> Self {
-        Self { states: VecDeque::from([State::default()]), ..Self::default() }
-    }
-
-    /// The newest.
-    pub fn newest(&self) -> &[Known] {
-        self.states.back().map_or(&[], |state| &state.disks)
-    }
-
-    /// Whether a change is not known to be durable.
-    pub fn is_open(&self) -> bool {
-        self.states.len() > 1
-    }
-
-    /// Whether this is one of these disks.
-    pub fn has(&self, disk: u16) -> bool {
-        self.newest().iter().any(|known| known.id == disk)
-    }
 }
 
 impl World<'_> {
@@ -147,7 +76,7 @@ impl World<'_> {
         self.memory.third.is_used_name = true;
         self.memory.bases.remove(&id);
         if base_blocks > 0 {
-            let base = BaseImage::new(base_blocks, &self.clock, self.memory);
+            let base = BaseImage::new(base_blocks, &self.clock, |count| self.memory.new_tags(count));
             self.pool.engine.lay_over(DiskId(id), base.base()).map_err(|error| broken(&error))?;
             self.pool.attach_base(DiskId(id), base.device());
             self.memory.bases.insert(id, base);

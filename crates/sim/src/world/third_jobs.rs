@@ -3,7 +3,8 @@
 use super::World;
 use super::flights::Flight;
 use super::halt::Halt;
-use super::third::{Known, THIRD, after_change};
+use super::third::after_change;
+use super::third_states::{Job, Known, Stage, THIRD};
 use crate::oracle::Made;
 use forebay_block::DiskId;
 use forebay_volume::{AdminError, Op, Request};
@@ -16,31 +17,6 @@ const TIMEOUT_NS: u64 = 90_000_000_000;
 const REST_NS: u64 = 1_000_000;
 /// Jobs at once, at most.
 const JOBS_MAX: usize = 3;
-
-/// Where a job stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// That the disk is being removed is to be durable.
-    Leaves { number: u64 },
-    /// All of the disk is being discarded.
-    Discard { token: u64 },
-    /// The disk is empty when a checkpoint has let go of its map.
-    Remove,
-    /// The leaf in which a disk is to end is being read.
-    Shrink { token: u64, old: u64, blocks: u64, tries: u32, back: u64 },
-    /// It has become smaller, and is to be larger again as soon as a checkpoint is in progress.
-    Back { blocks: u64 },
-}
-
-/// A job.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    disk: u16,
-    stage: Stage,
-    deadline_ns: u64,
-    /// Nobody looks at it before that.
-    rests_until_ns: u64,
-}
 
 /// What becomes of a job.
 enum Next {
