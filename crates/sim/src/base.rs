@@ -1,11 +1,11 @@
 //! What disks of some lives lie over: a device that is never written, and that fails, hangs or is slow now and then.
 
 use crate::oracle::Oracle;
-use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, VirtualClock};
+use forebay_block::{Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, VirtualClock, lock};
 use forebay_proof::stamp;
 use forebay_volume::layout::base::Base;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 const BLOCK: usize = 4096;
 const SECTORS: usize = 8;
@@ -80,12 +80,12 @@ impl BaseImage {
 
     /// From now on it is like that.
     pub fn be(&self, condition: Condition) {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner).condition = condition;
+        lock(&self.now).condition = condition;
     }
 
     /// Reads that have failed, and that came late, so far.
     pub fn struck(&self) -> (u64, u64) {
-        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = lock(&self.now);
         (now.failed, now.late)
     }
 
@@ -116,7 +116,7 @@ struct BaseDevice {
 impl BaseDevice {
     /// A request comes: when it is answered, and whether it fails.
     fn fate(&self, blocks: Range<u64>) -> (u64, bool) {
-        let mut now = self.image.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(&self.image.now);
         let late_ns = match now.condition {
             Condition::Well => 0,
             Condition::IsSlow => SLOW_NS,
@@ -179,7 +179,7 @@ impl Device for BaseDevice {
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.polls += 1;
         let now = self.image.clock.now_ns();
-        let is_well = self.image.now.lock().unwrap_or_else(PoisonError::into_inner).condition == Condition::Well;
+        let is_well = lock(&self.image.now).condition == Condition::Well;
         let ended = self.late.extract_if(.., |(at_ns, _)| is_well || *at_ns <= now);
         done.extend(ended.map(|(_, completion)| completion));
         if self.polls > POLLS {

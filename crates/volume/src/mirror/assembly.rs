@@ -3,7 +3,7 @@
 use super::device::Mirror;
 use super::error::JoinError;
 use super::member::Member;
-use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
+use super::view::{MemberState, MirrorStatus, MirrorView};
 use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::{MemberLabel, logical_block_bytes};
@@ -287,14 +287,7 @@ fn mirror_of(
             .iter()
             .zip(&names)
             .zip(&label.ids)
-            .map(|((member, name), id)| MemberStatus {
-                name: name.clone(),
-                id: *id,
-                state: member.state,
-                why: member.device.is_none().then(|| "it is not there".to_owned()),
-                failed_reads: 0,
-                configured: None,
-            })
+            .map(|((member, name), id)| member.status(name, *id))
             .collect(),
         generation: label.generation,
         rebuilt_bytes: label.rebuilt_bytes,

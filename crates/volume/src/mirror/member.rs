@@ -1,6 +1,7 @@
 //! One of several devices that are one to the engine: of a mirror, or of a capacity tier with parity.
 
-use super::view::MemberState;
+use super::view::{MemberState, MemberStatus};
+use crate::layout::Id;
 use forebay_block::{Device, IoError, IoErrorKind, Request};
 use std::collections::VecDeque;
 
@@ -19,6 +20,18 @@ pub(crate) struct Member {
 impl Member {
     pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
         Self { device, state, newest_is_second: false, waiting: VecDeque::new() }
+    }
+
+    /// What is shown of it at first.
+    pub fn status(&self, name: &str, id: Id) -> MemberStatus {
+        MemberStatus {
+            name: name.to_owned(),
+            id,
+            state: self.state,
+            why: self.device.is_none().then(|| "it is not there".to_owned()),
+            failed_reads: 0,
+            configured: None,
+        }
     }
 
     /// Whether requests to its device are in flight, or wait to be.

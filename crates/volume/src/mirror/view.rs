@@ -3,10 +3,10 @@
 use super::former::Former;
 use crate::layout::Id;
 use crate::layout::member_label::{MemberLabel, fits};
-use forebay_block::{Device, Geometry};
+use forebay_block::{Device, Geometry, lock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Most bytes a second that a rebuild copies, unless it is set otherwise.
 const REBUILD_BYTES_PER_S: u64 = 200 << 20;
@@ -129,11 +129,6 @@ struct Shared {
 #[derive(Clone)]
 pub struct MirrorView(Arc<Shared>);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What lies behind the lock is replaced as a whole: a panic elsewhere leaves nothing half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl MirrorView {
     pub(crate) fn new(status: MirrorStatus, pool: Id, geometry: Geometry) -> Self {
         Self(Arc::new(Shared {
@@ -176,9 +171,9 @@ impl MirrorView {
         // A member with a name has a device. Of several absent ones it is not known which is which.
         let absent = |member: &&mut MemberStatus| member.state == MemberState::Out && member.name.is_empty();
         let mut absent: Vec<_> = status.members.iter_mut().filter(absent).collect();
-        let is_each_known = absent.len() == 1 && devices.len() == 1;
-        for (number, member) in absent.iter_mut().enumerate() {
-            member.configured = devices.get(number).filter(|_| is_each_known).map(|(name, _)| name.clone());
+        let configured = devices.first().filter(|_| (absent.len(), devices.len()) == (1, 1)).map(|(name, _)| name);
+        for member in &mut absent {
+            member.configured = configured.cloned();
             let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
             member.why.iter_mut().for_each(|why| why.extend(left_out.clone()));
         }

@@ -15,7 +15,7 @@ use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{BLOCK, Shape};
 use crate::layout::member_label::logical_block_bytes;
-use crate::mirror::{Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges};
+use crate::mirror::{Member, MemberState, MirrorStatus, MirrorView, Ranges};
 use forebay_block::{Device, Geometry};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -91,14 +91,8 @@ impl Parts {
     /// What is shown of the array at first.
     fn view(&self, geometry: &Geometry) -> ArrayView {
         let (shape, label) = (self.label.shape, &self.label);
-        let shown = self.members.iter().zip(&self.names).zip(&label.ids).map(|((member, name), id)| MemberStatus {
-            name: name.clone(),
-            id: *id,
-            state: member.state,
-            why: member.device.is_none().then(|| "it is not there".to_owned()),
-            failed_reads: 0,
-            configured: None,
-        });
+        let shown =
+            self.members.iter().zip(&self.names).zip(&label.ids).map(|((member, name), id)| member.status(name, *id));
         let status = MirrorStatus {
             members: shown.collect(),
             generation: label.generation,

@@ -5,8 +5,9 @@ use crate::layout::array_shape::{BLOCK, Shape};
 use crate::layout::format_id;
 use crate::mirror::{Member, MirrorView};
 use crate::runs::Runs;
+use forebay_block::lock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A handle of an array.
 #[derive(Clone)]
@@ -59,7 +60,7 @@ impl ArrayView {
     /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and writes there need no care for
     /// what was there before.
     pub fn know(&self, fronts: Vec<u32>) {
-        *self.fronts.lock().unwrap_or_else(PoisonError::into_inner) = Some(fronts);
+        *lock(&self.fronts) = Some(fronts);
     }
 
     /// Rows in which something was written beside a block that contradicts parity, since the array was put together. Either a power cut
@@ -72,12 +73,12 @@ impl ArrayView {
     /// An opening finds these rows as a power cut may have left them, and all others as they were made whole. This holds until all is
     /// settled.
     pub(crate) fn may_be_torn(&self, rows: Runs) {
-        self.torn.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().add_all(rows);
+        lock(&self.torn).get_or_insert_default().add_all(rows);
     }
 
     /// Whether the parity of a row may belong to something else than was written there last.
     pub(super) fn is_maybe_torn(&self, row: u64) -> bool {
-        let torn = self.torn.lock().unwrap_or_else(PoisonError::into_inner);
+        let torn = lock(&self.torn);
         !self.members.is_settled() && torn.as_ref().is_none_or(|torn| torn.meets(row..row + 1))
     }
 
@@ -109,7 +110,7 @@ impl ArrayView {
     }
 
     pub(super) fn take_fronts(&self) -> Option<Vec<u32>> {
-        self.fronts.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.fronts).take()
     }
 
     pub(super) fn is_begun(&self) -> bool {

@@ -1,10 +1,10 @@
 //! Reads superblock and label of a device, beside what is asked of it.
 
 use super::judge::{Expected, Place, Seen};
-use forebay_block::{Buf, Completion, Device, Geometry, Op, Request, Vectored};
+use forebay_block::{Buf, Completion, Device, Geometry, Op, Request, Vectored, lock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Time between two looks, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 5_000_000_000;
@@ -42,7 +42,7 @@ pub struct Standing(Arc<Shared>);
 impl Standing {
     fn lock(&self) -> MutexGuard<'_, State> {
         // What lies behind the lock is replaced as a whole.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 
     /// Asks for a look, where one is due at this time. The device makes it when it is polled.

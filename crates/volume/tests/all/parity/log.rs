@@ -2,8 +2,8 @@
 
 use super::member::{Member, read, run};
 use super::support::{
-    BLOCK, MEMBER_BYTES, WithStuck, array_of, assert_survives_any_one, members, opened, opened_again, pass, pass_until,
-    states, with_stuck, write,
+    BLOCK, MEMBER_BYTES, WithStuck, array_of, assert_survives_any_one, members, members_of, opened, opened_again, pass,
+    pass_until, states, with_stuck, write,
 };
 use super::written::content;
 use forebay_block::{Buf, Device, Op, Request, Vectored};
@@ -66,8 +66,7 @@ fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
 /// A place of the log that a member without a volatile cache could not read was never written: it was rebuilt at each start.
 #[test]
 fn regression_a_bad_place_of_the_log_costs_its_member_one_start_alone() {
-    let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, false, number);
-    let members: Vec<Member> = (0..3).map(member).collect();
+    let members = members_of(3, false, 0);
     let (mut array, _, shape) = array_of(&members, 2);
     write(&mut array, &shape, 0, 2, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());

@@ -2,8 +2,8 @@
 
 use super::member::{Member, read, run};
 use super::support::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, label, members, opened, opened_again, pass, place,
-    states, write,
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, label, members, members_of, opened, opened_again,
+    pass, place, states, write,
 };
 use super::written::{POOL, candidate, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
@@ -17,8 +17,7 @@ use forebay_volume::parity::{JoinError, Joined, former, join};
 #[test]
 fn regression_one_member_away_costs_no_other_that_cannot_read_a_block() {
     for seed in 0..12u64 {
-        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 6 + number);
-        let members: Vec<Member> = (0..6).map(member).collect();
+        let members = members_of(6, true, seed);
         let (mut array, view, shape) = array_of(&members, 4);
         write(&mut array, &shape, 0, 2, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());

@@ -2,7 +2,8 @@
 
 use super::member::{Member, read, run};
 use super::support::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, members, opened, opened_again, pass, write,
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, members, members_of, opened, opened_again, pass,
+    write,
 };
 use super::written::content;
 use forebay_block::{Device, Op, Vectored};
@@ -48,8 +49,7 @@ fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
 #[test]
 fn regression_a_row_is_not_changed_before_the_label_says_who_has_its_parity() {
     for seed in 0..6u64 {
-        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, false, seed * 3 + number);
-        let members: Vec<Member> = (0..3).map(member).collect();
+        let members = members_of(3, false, seed);
         let (mut array, _, shape) = array_of(&members, 2);
         write(&mut array, &shape, 0, 1, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
@@ -76,8 +76,7 @@ fn regression_a_row_is_not_changed_before_the_label_says_who_has_its_parity() {
 #[test]
 fn regression_a_start_writes_nothing_that_it_has_misread() {
     for seed in 0..24u64 {
-        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 3 + number);
-        let members: Vec<Member> = (0..3).map(member).collect();
+        let members = members_of(3, true, seed);
         let (mut array, view, shape) = array_of(&members, 2);
         for block in 0..2 {
             write(&mut array, &shape, block, 1, 1);
@@ -97,8 +96,7 @@ fn regression_a_start_writes_nothing_that_it_has_misread() {
 #[test]
 fn regression_nothing_is_written_beside_what_was_misread() {
     for seed in 0..12u64 {
-        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 3 + number);
-        let members: Vec<Member> = (0..3).map(member).collect();
+        let members = members_of(3, true, seed);
         let (mut array, _, shape) = array_of(&members, 2);
         write(&mut array, &shape, 0, 1, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());

@@ -17,7 +17,13 @@ pub const BLOCKS: u64 = 42 * 8;
 pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
 pub fn members(count: usize) -> Vec<Member> {
-    (0..count).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, number as u64)).collect()
+    members_of(count, true, 0)
+}
+
+/// Members with volatile caches or none, whose choices follow from a seed.
+pub fn members_of(count: usize, is_volatile: bool, seed: u64) -> Vec<Member> {
+    let random = |number: usize| seed * count as u64 + number as u64;
+    (0..count).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, is_volatile, random(number))).collect()
 }
 
 /// A new array with so many of data, and the others of parity.
