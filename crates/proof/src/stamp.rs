@@ -4,7 +4,6 @@
 //! number, which determines how far the sector can be compressed, changes every few tags. No tag is used twice on a
 //! disk, neither for two sectors of one write nor after a restart: a sector that is torn, shifted, misplaced, mixed
 //! or old has a content that the history of its place does not permit.
-//! place does not have there.
 
 use forebay_block::BLOCK_BYTES;
 

@@ -4,7 +4,6 @@
 //! rows with the least and the greatest value of each figure, and one row in which a figure is null. Kept rows are unchanged and in order;
 //! the first and the last row of the list also stay. Where too many rows are left, the groups are doubled. The rows kept from two
 //! neighbouring groups include the extremes of both, so the time of the reduction does not matter.
-//! matter when that happens.
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};

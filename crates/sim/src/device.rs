@@ -115,7 +115,6 @@ impl SimDevice {
 
     /// Tags of the sectors of a 4 KiB block, by number. `None` where unknown: a power cut lost the last write, a sector is unreadable, or
     /// the block is the engine's own.
-    /// there last, a sector cannot be read, or it is the engine's own.
     #[must_use]
     pub fn tags_at(&self, block: u64) -> Option<Vec<u32>> {
         self.queue().contents.tags_at(block)
@@ -130,7 +129,6 @@ impl SimDevice {
 
     /// Numbers of wanted sectors, selected by byte offset, first bytes of their 4 KiB block, and tag. Excludes sectors whose last write a
     /// power cut lost.
-    /// power cut lost what was written there last.
     #[must_use]
     pub fn sectors_of(&self, is_wanted: &wounds::Wanted<'_>) -> Vec<u64> {
         self.queue().contents.sectors_of(is_wanted)

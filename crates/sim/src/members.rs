@@ -126,7 +126,6 @@ impl Members {
 
     /// Rows where a write went beside a block that contradicts its parity, since the last opening: parity alone cannot show which block is
     /// damaged.
-    /// known by parity alone.
     pub fn rows_in_doubt(&self) -> u64 {
         self.array.as_ref().map_or(0, Group::rows_in_doubt)
     }

@@ -47,7 +47,6 @@ pub fn notes(config: &Config) -> Vec<String> {
 /// system runs full later, a failed data write can be retried once there is room; after a failed journal write the
 /// pool takes no writes until it is started again. On copy-on-write file systems (btrfs) the allocation protects the
 /// first write only.
-/// alone.
 /// # Errors
 /// The file system has no space for it.
 pub(super) fn allocate_journal(config: &Config, len_bytes: u64) -> Result<()> {

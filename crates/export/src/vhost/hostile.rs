@@ -15,7 +15,6 @@ const ENTRIES: u16 = 8;
 
 /// Parses and answers a request whose chain begins at the first descriptor of a table at address 0. Returns how many
 /// bytes it concerns; `None` where it concerns none.
-/// where it does.
 /// # Panics
 /// The request concerns more than was offered, or the answer is longer than its room.
 #[must_use]

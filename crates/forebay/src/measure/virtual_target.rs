@@ -29,10 +29,8 @@ pub enum VirtualTarget {
 impl VirtualTarget {
     /// Builds the target of a name on `clock`; `None` where it is in real time or the name is unknown. A pool's writes are recorded once
     /// per interval.
-    /// looked at once an interval.
     ///
     /// What could not be built, and why.
-    /// What could not be made, and why.
     pub fn open(name: &str, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         if let Some(config) = name.strip_prefix("pool:") {
             return Ok(

@@ -144,7 +144,6 @@ fn of_same_server<'a>(before: &'a Value, now: &Value) -> &'a Value {
 
 /// Tables of requests by kind, disks, exports, devices, active classes, and the pool's own data movement. With an empty `before` the
 /// counters since the server's start are used; classes, which count over the pool's life, are then left out.
-/// happened since the server's start counts, and classes, which count over the pool's life, are left out.
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let before = of_same_server(before, now);
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);

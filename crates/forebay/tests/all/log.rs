@@ -121,7 +121,6 @@ fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
 
 /// A disk whose blocks may all be written and whose map exceeds the fast tier: writes failed with "no space" in a pool that reported itself
 /// empty, without any reason in the log.
-/// and nothing said why.
 #[test]
 fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
     let scene = Scene::new();

@@ -122,7 +122,6 @@ fn a_device_becomes_a_member_while_the_pool_is_served() {
 
 /// SIGHUP opened and examined devices on the thread that answers clients: a device in use delayed them for a second, one that did not
 /// answer for ever.
-/// that did not answer for ever.
 #[test]
 fn regression_devices_are_looked_at_beside_the_clients() {
     let scene = mirrored();

@@ -85,7 +85,6 @@ fn bounded(job: &Value) -> Vec<Bounded> {
 
 /// Garbage collection of a full drive runs in phases that even each other out: intervals of mean and IOPS were five times too wide, and all
 /// contained the true value. Runs begin at any point of a phase.
-/// all of them held the truth. Runs begin anywhere in its turns.
 #[test]
 #[ignore = "hundreds of runs take minutes"]
 fn intervals_of_a_drive_that_collects_garbage_are_covered_as_promised_and_little_more() {
@@ -199,7 +198,6 @@ fn an_emulated_drive_keeps_what_is_written() {
 fn an_emulated_drive_works_at_the_depth_asked() {
     // Not judged by rates, which depend on the processor's other load. A thread that submits synchronously never has eight in flight at an
     // issue, and of eight that the drive serves in turn none ends in the time of one.
-    // eight in flight at an issue, and of eight that the drive takes in turn none ends in the time of one.
     let bench_at = |depth: &str| {
         let job = bench("emulated:p4510?size=256MiB&fill=100", &["--set", "rw=randread", "--set", depth]);
         (job["kinds"][0]["latency_ns"]["total"]["min"].as_u64().unwrap(), job)

@@ -257,12 +257,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     // The file for all policies sets each policy's own file, and its maximum frequency (drivers/cpufreq/cpufreq.c,
     // cpufreq_boost_trigger_state).
-    // cpufreq_boost_trigger_state).
     put_back("turbo", "each policy's own turbo as it was", CPUFREQ, Files::Policies("boost")),
     put_back("turbo", "each policy's highest frequency as it was", CPUFREQ, Files::Policies("scaling_max_freq")),
     // The guide's two rows without turbo are alternatives: the ladder uses one at a time. The upper bound comes
     // first, since the kernel does not accept a lower bound above it as written.
-    // one above it is not taken for what it says.
     fixed(AT_2_3_GHZ, "scaling_max_freq"),
     fixed(AT_2_3_GHZ, "scaling_min_freq"),
     fixed(AT_3_0_GHZ, "scaling_max_freq"),

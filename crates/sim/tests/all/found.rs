@@ -163,7 +163,6 @@ fn regression_old_content_under_a_lost_write_is_not_damaged() {
 
 /// A block rotted in a row found open, and a write went beside it: the row's parity would have shown the rotten block, but the parity was
 /// recomputed from it.
-/// that was made anew with it.
 #[test]
 fn regression_a_settled_rows_parity_shows_what_rotted() {
     keep_their_promises(&[Kind::Parity.seed(208)]);

@@ -2,7 +2,6 @@
 //! which is set while the access is the last one of its block, and a Fenwick tree over cache lines of such bits.
 //! The marks around a place are in one cache line of 512 marks, which are counted directly. The tree has one number per line, so it is
 //! small enough to stay in the cache: only the line of a block must be fetched.
-//! it is small enough to stay at hand: of a block nothing but its line is to be fetched.
 //! Neighbours are mostly accessed together, and then have places in one line. So the tree is read and updated per line rather than per
 //! mark: a line is added once it is full, cleared marks are subtracted once marks of another line are cleared, and the sum before the last
 //! line asked for is remembered.

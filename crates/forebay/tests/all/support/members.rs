@@ -40,7 +40,6 @@ pub fn until_rebuilt(scene: &Scene, of: &str) {
 
 /// A member is overwritten or truncated while it is served, without any I/O to it: it must still be left behind. A blank device in its
 /// place must be rebuilt.
-/// blank it is rebuilt.
 #[track_caller]
 pub fn is_left_behind_and_rebuilt(scene: &Scene, server: &Server, (name, mib): (&str, u64), tier: &str, said: &str) {
     let member = |status: &Value| {

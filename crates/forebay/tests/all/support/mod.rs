@@ -170,7 +170,6 @@ impl Drop for Server {
 
 /// Starts the program, sends SIGTERM once it has written a line with this text to stderr, and returns its exit code, its output (stdout,
 /// stderr), and the time that it took to end.
-/// took to end.
 #[track_caller]
 pub fn stopped_after(line: &str, arguments: &[&str]) -> (i32, String, String, Duration) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))

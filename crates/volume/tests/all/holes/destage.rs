@@ -72,7 +72,6 @@ fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
 
 /// Data that hosts overwrote while a destage read it was still written to a band: wasted capacity, and 4 % of the moved data where files
 /// are discarded about when they are due.
-/// discarded about as soon as they are due.
 #[test]
 fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
     let mut rig = two_leaves_staged();
