@@ -5,7 +5,7 @@ use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::layout::page::GRAIN_BYTES;
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
-use crate::readings::{Place, Reading, single};
+use crate::readings::{Neighbours, Place, Reading, single};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
@@ -42,21 +42,19 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        let (lost_flushes, silent_waits_max) = (Vec::new(), u32::MAX);
         Self {
             list,
             bases: 0,
             read_bytes: 0,
             labels: None,
             array: None,
-            lost_flushes,
+            lost_flushes: Vec::new(),
             is_read_only: false,
-            silent_waits_max,
+            silent_waits_max: u32::MAX,
         }
     }
 
-    /// The same, but devices that answer nothing in so many waits, of a second each, are given up. For devices that are only looked at: silence of a
-    /// pool's devices must not be taken for loss.
+    /// For devices that are only looked at: those that answer nothing in so many waits of a second are given up, as a pool's devices never are.
     #[must_use]
     pub fn with_limit(self, silent_waits_max: u32) -> Self {
         Self { silent_waits_max, ..self }
@@ -302,7 +300,7 @@ impl Devices {
         self.views().for_each(MirrorView::settle);
     }
 
-    /// Reads data at some places, all at once, and what is wrong again, in each other way. What only a later attempt found good is written to all
+    /// Reads data at some places, all at once (neighbours together), and what is wrong again, each for itself and in each other way. What only a later attempt found good is written to all
     /// copies of the fast device. `is_good` gets the number of the place.
     pub(crate) fn read_each_good(
         &mut self,
@@ -311,7 +309,12 @@ impl Devices {
     ) -> Vec<Reading> {
         let short = |at: u64| IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: at, os_error: 0 };
         let mut found: Vec<Reading> = places.iter().map(|&(_, at, _)| Reading::Failed(short(at))).collect();
-        let mut left: Vec<usize> = (0..places.len()).collect();
+        let neighbours = Neighbours::among(places);
+        let ended = self.run(neighbours.iter().map(Neighbours::read).collect());
+        for (neighbours, ended) in neighbours.into_iter().zip(ended) {
+            neighbours.judge(ended, places, &mut is_good, &mut found);
+        }
+        let mut left: Vec<usize> = (0..places.len()).filter(|&at| !matches!(found[at], Reading::Good(_))).collect();
         for attempt in 0..u8::MAX {
             left.retain(|&number| attempt < self.readings(places[number].0));
             if left.is_empty() {

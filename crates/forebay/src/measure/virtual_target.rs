@@ -30,6 +30,7 @@ impl VirtualTarget {
     /// Builds the target of a name on `clock`; `None` where it is in real time or the name is unknown. A pool's writes are recorded once
     /// per interval.
     ///
+    /// # Errors
     /// What could not be built, and why.
     pub fn open(name: &str, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         if let Some(config) = name.strip_prefix("pool:") {

@@ -1,16 +1,10 @@
 //! `forebay analyze` and `forebay size` as a user calls them, on small traces and on generators.
 
-use crate::support::forebay;
+use crate::support::{forebay, json};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn json(arguments: &[&str]) -> Value {
-    let output = forebay(&[arguments, &["--output", "json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// Returns stderr of a failing call.
 fn refused(arguments: &[&str]) -> String {

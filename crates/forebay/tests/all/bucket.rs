@@ -132,6 +132,20 @@ fn a_store_that_stays_away_fails_requests_and_the_pool_goes_on_when_it_is_back()
     good(&forebay(&["verify", scene.config()]));
 }
 
+/// Each block was a request of its own: hours, and a bill, for a large bucket.
+#[test]
+fn regression_verify_reads_neighbours_with_one_request() {
+    let store = Store::start();
+    let scene = scene(&store, "").created();
+    let server = scene.serve();
+    (0..8).for_each(|part| write(&server, part * 4 * MIB_BYTES, part));
+    assert_eq!(server.stop(), 0);
+    let before = store.requests();
+    let blocks = json(&["verify", scene.config()])["blocks"].as_u64().unwrap();
+    let requests = store.requests() - before;
+    assert!(blocks >= 8 * MIB_BYTES / 4096 && requests < blocks / 8, "{requests} requests for {blocks} blocks");
+}
+
 #[test]
 fn a_second_start_takes_no_bucket_from_the_server_that_has_it() {
     let store = Store::start();

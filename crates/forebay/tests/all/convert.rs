@@ -1,18 +1,12 @@
 //! `forebay convert`, and what it writes given to `forebay analyze`, as a user calls them.
 
-use crate::support::forebay;
+use crate::support::{forebay, json};
 use serde_json::Value;
 use std::fs;
 use std::process::Output;
 use tempfile::TempDir;
 
 #[track_caller]
-fn json(arguments: &[&str]) -> Value {
-    let output = forebay(&[arguments, &["--output", "json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,18 +1,11 @@
 //! Modelled drives and the simulator, through the binary.
 
-use crate::support::forebay;
+use crate::support::{forebay, json};
 use serde_json::Value;
 use std::path::PathBuf;
 
-fn json(arguments: &[&str]) -> Value {
-    let output = forebay(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 fn bench(target: &str, more: &[&str]) -> Value {
     let mut arguments = vec!["bench", "--target", target, "--set", "size=4KiB", "--runtime", "1s", "--seed", "7"];
-    arguments.extend(["--output", "json"]);
     arguments.extend(more);
     json(&arguments)["jobs"][0].clone()
 }
@@ -32,8 +25,7 @@ fn claims(seeds: std::ops::Range<u64>) -> usize {
         let seed = seed.to_string();
         let target = "model:p4510?size=1GiB&fill=100";
         let load = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--runtime", "200ms"];
-        let base =
-            ["bench", "--target", target, "--against", target, "--rounds", "3", "--seed", &seed, "--output", "json"];
+        let base = ["bench", "--target", target, "--against", target, "--rounds", "3", "--seed", &seed];
         let found = json(&[&base[..], &load].concat());
         let figures = found["result"]["figures"].as_array().unwrap_or_else(|| panic!("{found}")).clone();
         for figure in figures.iter().filter(|figure| figure["unit"] == "iops" || figure["unit"] == "mean_ns") {
@@ -88,7 +80,7 @@ fn bounded(job: &Value) -> Vec<Bounded> {
 #[test]
 #[ignore = "hundreds of runs take minutes"]
 fn intervals_of_a_drive_that_collects_garbage_are_covered_as_promised_and_little_more() {
-    let base = ["bench", "--target", "model:p4510?size=1GiB&fill=100", "--output", "json"];
+    let base = ["bench", "--target", "model:p4510?size=1GiB&fill=100"];
     let load =
         ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--percentiles", "75,90,95,99,99.9"];
     let run = |seed: u64| {
@@ -127,7 +119,7 @@ fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
     let arguments = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--runtime", "2s"];
     let target = "model:p4510?size=1GiB&fill=100";
     let run = |more: &[&str]| {
-        let base = ["bench", "--target", target, "--seed", "7", "--output", "json", "--percentiles", "50,99,99.9"];
+        let base = ["bench", "--target", target, "--seed", "7", "--percentiles", "50,99,99.9"];
         json(&[&base[..], &arguments, more].concat())["jobs"][0].clone()
     };
     let width = |job: &Value| {
@@ -231,7 +223,7 @@ fn a_pool_over_models_keeps_what_is_written_and_tells_what_wears() {
     let mut arguments = vec!["bench", "--target", &target, "--set", "size=4KiB", "--set", "rw=randrw"];
     // More than the fast tier holds: the data read was staged, destaged and collected.
     arguments.extend(["--set", "read_percent=40", "--set", "depth=16", "--set", "ios=400000", "--set", "verify=true"]);
-    arguments.extend(["--warmup", "0s", "--seed", "7", "--output", "json"]);
+    arguments.extend(["--warmup", "0s", "--seed", "7"]);
     let found = json(&arguments);
     let job = &found["jobs"][0];
     assert_eq!(job["failures"]["count"], 0, "{job}");
@@ -264,7 +256,7 @@ fn a_pool_over_models_gives_the_same_nanoseconds_each_time() {
     let once = || {
         let mut arguments = vec!["bench", "--target", &target, "--set", "size=4KiB", "--set", "rw=randrw"];
         arguments.extend(["--set", "threads=2", "--set", "depth=4", "--set", "ios=150000", "--set", "flush_every=64"]);
-        arguments.extend(["--warmup", "0s", "--seed", "7", "--output", "json"]);
+        arguments.extend(["--warmup", "0s", "--seed", "7"]);
         let found = json(&arguments);
         let job = &found["jobs"][0];
         (job["iops"].clone(), job["kinds"].clone(), job["intervals"].clone(), found["models"].clone())
@@ -275,7 +267,7 @@ fn a_pool_over_models_gives_the_same_nanoseconds_each_time() {
 /// Bytes that a RocksDB stream with this evidence writes to the named class.
 fn class_written_bytes(target: &str, evidence: &str, class: &str) -> u64 {
     let mut arguments = vec!["bench", "rocksdb:?scale=0.001&seed=3", "--target", target, "--set", "depth=8"];
-    arguments.extend(["--set", evidence, "--set", "ios=20000", "--output", "json"]);
+    arguments.extend(["--set", evidence, "--set", "ios=20000"]);
     let found = json(&arguments);
     let job = &found["jobs"][0];
     assert_eq!(job["job"]["evidence"], evidence.rsplit('=').next().unwrap(), "{job}");
@@ -409,9 +401,9 @@ fn what_cannot_be_modelled_is_refused() {
 
 #[test]
 fn drives_are_listed_and_held_against_what_was_published() {
-    let models = json(&["models", "--output", "json"]);
+    let models = json(&["models"]);
     assert_eq!(models["drives"].as_array().unwrap().len(), 13);
-    let found = json(&["conformance", "p4800x", "--ios", "20000", "--output", "json"]);
+    let found = json(&["conformance", "p4800x", "--ios", "20000"]);
     let rows = found["rows"].as_array().unwrap();
     assert!(rows.len() > 50, "{}", rows.len());
     let used: std::collections::BTreeSet<&str> = rows.iter().map(|row| row["used"].as_str().unwrap()).collect();
@@ -432,7 +424,7 @@ fn drives_are_listed_and_held_against_what_was_published() {
 
 #[test]
 fn published_curves_and_orders_are_shown_with_their_data() {
-    let found = json(&["conformance", "pair", "--ios", "20000", "--output", "json"]);
+    let found = json(&["conformance", "pair", "--ios", "20000"]);
     let row = found["rows"].as_array().unwrap().iter().find(|row| row["relation"] == "AtLeast").unwrap();
     assert!(row["modelled"].as_f64().unwrap() > 1e6 && row["within"] == true, "{row}");
     let experiment = &found["experiments"][0];
@@ -451,7 +443,7 @@ fn published_curves_and_orders_are_shown_with_their_data() {
 #[test]
 fn policies_of_the_read_cache_are_held_against_each_other() {
     // The shared traces are not in the repository: streams where LRU is better, and streams where ARC is.
-    let mut arguments = vec!["conformance", "cache", "--only", "--output", "json"];
+    let mut arguments = vec!["conformance", "cache", "--only"];
     let streams = [
         "zipf:?alpha=1&reads=1&size=32MiB",
         "zipf:?alpha=1&reads=1&shift=0.1&size=32MiB",
@@ -479,7 +471,7 @@ fn policies_of_the_read_cache_are_held_against_each_other() {
     let holds: Vec<&Value> = sets[0]["verdicts"].as_array().unwrap().iter().map(|verdict| &verdict["holds"]).collect();
     assert_eq!(holds, ["yes", "yes"], "{}", sets[0]);
     // LRU without writes follows from the distances of the reads.
-    let analysed = json(&["analyze", streams[0], "--output", "json"]);
+    let analysed = json(&["analyze", streams[0]]);
     let curve = analysed["report"]["curve"].as_array().unwrap();
     for size in [1, 10] {
         let point = curve.iter().find(|point| point["percent"] == size).unwrap();
@@ -514,10 +506,10 @@ fn regression_a_table_of_nothing_is_no_table() {
 
 #[test]
 fn lives_are_counted_and_a_seed_replays() {
-    let found = json(&["simulate", "--count", "40", "--from", "500", "--output", "json"]);
+    let found = json(&["simulate", "--count", "40", "--from", "500"]);
     assert_eq!((&found["lives"], &found["failure"]), (&Value::from(40), &Value::Null));
     assert!(found["power_cuts"].as_u64().unwrap() > 80, "{found}");
-    let one = || json(&["simulate", "--seed", "501", "--output", "json"]);
+    let one = || json(&["simulate", "--seed", "501"]);
     assert_eq!(one(), one());
     assert_eq!(forebay(&["simulate", "--threads", "0"]).status.code(), Some(2));
 }
@@ -535,7 +527,7 @@ fn regression_no_lives_are_no_promise_kept_and_numbers_end() {
         let says = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(says.contains(wrong[0]) && !says.contains("was kept"), "{wrong:?}: {says}");
     }
-    let found = json(&["simulate", "--from", last, "--count", "1", "--output", "json"]);
+    let found = json(&["simulate", "--from", last, "--count", "1"]);
     assert_eq!((&found["lives"], found["from"].as_u64()), (&1.into(), Some(u64::MAX)), "{found}");
     assert!(begun.elapsed() < std::time::Duration::from_secs(120));
 }

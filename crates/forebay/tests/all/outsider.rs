@@ -3,18 +3,12 @@
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-fn json(arguments: &[&str]) -> Value {
-    let all: Vec<&str> = arguments.iter().copied().chain(["--output", "json"]).collect();
-    serde_json::from_slice(&forebay(&all).stdout).unwrap()
-}
 
 /// The number of MiB that an error gives after `memory.limit`.
 fn limit_mib(error: &str) -> u64 {

@@ -25,14 +25,6 @@ fn read(client: &mut NbdClient, offset_bytes: u64, len_bytes: u32) -> Vec<u8> {
     reply.data
 }
 
-fn json(arguments: &[&str]) -> Value {
-    let mut arguments = arguments.to_vec();
-    arguments.extend(["--output", "json"]);
-    let value: Value = serde_json::from_str(&good(&forebay(&arguments))).unwrap();
-    assert_eq!(value["schema_version"], 1);
-    value
-}
-
 #[test]
 fn what_was_written_is_there_after_a_stop_and_after_a_kill() {
     let scene = Scene::new().created();

@@ -5,6 +5,7 @@ pub mod client;
 pub mod members;
 pub mod store;
 
+use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -40,6 +41,14 @@ pub fn err(output: &Output) -> String {
 pub fn good(output: &Output) -> String {
     assert_eq!(code(output), 0, "{}", err(output));
     out(output)
+}
+
+/// The result of a command that must succeed, as JSON.
+#[track_caller]
+pub fn json(arguments: &[&str]) -> Value {
+    let value: Value = serde_json::from_str(&good(&forebay(&[arguments, &["--output", "json"]].concat()))).unwrap();
+    assert!(value["schema_version"].is_u64(), "{arguments:?}");
+    value
 }
 
 /// The command must fail with `code`, print all of these texts to stderr, and nothing to stdout.

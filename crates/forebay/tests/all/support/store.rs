@@ -58,6 +58,11 @@ impl Store {
         self.shared.lost_every.store(every, Ordering::SeqCst);
     }
 
+    /// Number of requests so far.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
     /// Names of all objects, each with its bucket.
     pub fn names(&self) -> Vec<String> {
         self.shared.objects.lock().unwrap().keys().cloned().collect()
