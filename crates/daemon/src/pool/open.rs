@@ -348,7 +348,7 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. }) => {
             anyhow!("{text}; correct the target in the configuration (`forebay inspect PATH` shows what a device is)")
         }
-        OpenError::Member(MemberError::Superblock { source: SuperblockError::Damaged, .. }) => {
+        OpenError::Member(MemberError::Superblock { source: SuperblockError::Damaged(_), .. }) => {
             finding(format!("{text}; `forebay inspect` shows each copy"))
         }
         OpenError::Member(MemberError::Truncated { .. }) => {

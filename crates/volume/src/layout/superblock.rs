@@ -117,9 +117,9 @@ pub enum SuperblockError {
     /// No magic: not a Forebay device.
     #[error("no Forebay superblock")]
     Absent,
-    /// Checksum or a field is wrong.
-    #[error("damaged superblock")]
-    Damaged,
+    /// Checksum or a field is wrong: which.
+    #[error("damaged superblock: {0}")]
+    Damaged(&'static str),
     /// Written by another version.
     #[error("{}", version_text(*.0))]
     Version(u32),
@@ -225,23 +225,31 @@ impl Superblock {
             return Err(SuperblockError::Absent);
         }
         if bytes[8..12] != crc32c(&bytes[12..SIZE_BYTES]).to_le_bytes() {
-            return Err(SuperblockError::Damaged);
+            return Err(SuperblockError::Damaged("its checksum does not match"));
         }
+        let short = SuperblockError::Damaged("a field cannot be read");
         let mut r = Reader::new(&bytes[12..SIZE_BYTES]);
-        let version = r.u32().ok_or(SuperblockError::Damaged)?;
+        let version = r.u32().ok_or(short.clone())?;
         if version != VERSION {
             return Err(SuperblockError::Version(version));
         }
-        Self::decode_fields(&mut r, bytes).ok_or(SuperblockError::Damaged)?
+        let features = read_features(&mut r).ok_or(short.clone())?;
+        let unknown = features[2] & !(LIFETIME_GROUPS | MIRRORED_FAST);
+        if unknown != 0 {
+            return Err(SuperblockError::Features(unknown));
+        }
+        let superblock = Self::read_fields(features, &mut r, bytes).ok_or(short)?;
+        superblock
+            .check_header()
+            .and_then(|()| superblock.check_table())
+            .and_then(|()| superblock.check_areas())
+            .map_err(SuperblockError::Damaged)?;
+        Ok(superblock)
     }
 
-    fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
-        let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        let unknown = incompatible & !(LIFETIME_GROUPS | MIRRORED_FAST);
+    fn read_fields(features: [u64; 3], r: &mut Reader<'_>, bytes: &[u8]) -> Option<Self> {
+        let [compatible, read_only_compatible, incompatible] = features;
         let is_mirrored = incompatible & MIRRORED_FAST != 0;
-        if unknown != 0 {
-            return Some(Err(SuperblockError::Features(unknown)));
-        }
         let pool = r.id()?;
         let _device = r.id()?;
         let _role = r.u8()?;
@@ -263,73 +271,12 @@ impl Superblock {
         let capacity_area = CapacityArea::take(r)?;
         r.u32()?;
         let (opening, opening_before) = (r.u64()?, r.u64()?);
-        if leaf_entries as usize != super::page::LEAF_ENTRIES
-            || count == 0
-            || usize::from(count) > DEVICES_MAX
-            || index >= count
-            || !matches!(journal_sector_bytes, 512 | 4096)
-            || !(2 * 4096..=BAND_BYTES_MAX).contains(&band_bytes)
-            || band_bytes % 4096 != 0
-            || journal_len_bytes < JOURNAL_MIN_BYTES
-            || journal_len_bytes % u64::from(journal_sector_bytes) != 0
-            || generation >= COUNTER_LIMIT
-            || epoch >= COUNTER_LIMIT
-        {
+        if leaf_entries as usize != super::page::LEAF_ENTRIES || usize::from(count) > DEVICES_MAX {
             return None;
         }
         let mut table = Reader::new(&bytes[TABLE_OFFSET..]);
-        let mut members = Vec::with_capacity(usize::from(count));
-        for _ in 0..count {
-            let id = table.id()?;
-            let role = match table.u64()? {
-                0 => Role::Fast,
-                1 => Role::Capacity,
-                _ => return None,
-            };
-            members.push(Member {
-                id,
-                role,
-                first_sector: table.u64()?,
-                sectors: table.u64()?,
-                size_bytes: table.u64()?,
-                data_offset_bytes: table.u64()?,
-            });
-            table.u64()?;
-        }
-        let (mut next_sector, mut bands) = (0u64, 0u64);
-        for (i, member) in members.iter().enumerate() {
-            let fits = member.sectors.checked_mul(512).and_then(|len| len.checked_add(member.data_offset_bytes));
-            let band_sectors = band_bytes / 512;
-            if (i == 0) != (member.role == Role::Fast)
-                || member.data_offset_bytes % 4096 != 0
-                || i > 0 && (member.sectors == 0 || member.sectors % band_sectors != 0)
-                || member.first_sector != next_sector
-                || fits.is_none_or(|end| end > member.size_bytes.saturating_add(4096))
-            {
-                return None;
-            }
-            next_sector = next_sector.checked_add(member.sectors)?;
-            bands += if i == 0 { 0 } else { member.sectors / band_sectors };
-        }
-        let fast = members.first()?;
-        let areas = [root_offsets_bytes[0], root_offsets_bytes[1], journal_offset_bytes];
-        if root_len_bytes < 3 * 4096
-            || [areas[0], areas[1], areas[2], root_len_bytes].iter().any(|bytes| bytes % 4096 != 0)
-            || next_sector > super::page::SECTORS_MAX
-            || capacity_area.exists() && !capacity_area.is_possible(HEAD_BYTES, members.get(1)?.data_offset_bytes)
-            || capacity_area.exists()
-                && !capacity_area.is_needed(members.iter().map(|member| member.size_bytes), band_bytes)
-            || bands > BANDS_MAX
-            || slots.checked_add(1)?.checked_mul(8)? != fast.sectors
-            || areas
-                .iter()
-                .any(|at| at.checked_add(root_len_bytes.min(journal_len_bytes)).is_none_or(|end| end > fast.size_bytes))
-            || journal_offset_bytes.checked_add(journal_len_bytes)? > fast.size_bytes
-            || root_offsets_bytes[1].checked_add(root_len_bytes)? > fast.size_bytes
-        {
-            return None;
-        }
-        Some(Ok(Self {
+        let members = (0..count).map(|_| read_member(&mut table)).collect::<Option<_>>()?;
+        Some(Self {
             compatible,
             read_only_compatible,
             is_mirrored,
@@ -350,8 +297,88 @@ impl Superblock {
             name,
             capacity_area,
             members,
-        }))
+        })
     }
+
+    fn check_header(&self) -> Result<(), &'static str> {
+        require(usize::from(self.index) < self.members.len(), "the table has no line for the device")?;
+        require(
+            matches!(self.journal_sector_bytes, 512 | 4096),
+            "the journal's sectors are neither 512 nor 4096 bytes",
+        )?;
+        let is_band = (2 * 4096..=BAND_BYTES_MAX).contains(&self.band_bytes) && self.band_bytes.is_multiple_of(4096);
+        require(is_band, "the size of bands is impossible")?;
+        let is_journal = self.journal_len_bytes >= JOURNAL_MIN_BYTES
+            && self.journal_len_bytes.is_multiple_of(u64::from(self.journal_sector_bytes));
+        require(is_journal, "the size of the journal is impossible")?;
+        require(self.generation < COUNTER_LIMIT && self.epoch < COUNTER_LIMIT, "a counter is impossibly high")
+    }
+
+    /// The fast device comes first; extents follow one another, on capacity devices in whole bands.
+    fn check_table(&self) -> Result<(), &'static str> {
+        let (mut next_sector, mut bands) = (0u64, 0u64);
+        let band_sectors = self.band_bytes / 512;
+        for (i, member) in self.members.iter().enumerate() {
+            require(
+                (i == 0) == (member.role == Role::Fast),
+                "the first device, and only that, has to be the fast one",
+            )?;
+            let is_whole = i == 0 || member.sectors > 0 && member.sectors.is_multiple_of(band_sectors);
+            require(is_whole && member.first_sector == next_sector, "the extents of the devices are impossible")?;
+            let end = member.sectors.checked_mul(512).and_then(|len| len.checked_add(member.data_offset_bytes));
+            let fits = end.is_some_and(|end| end <= member.size_bytes.saturating_add(4096));
+            require(fits && member.data_offset_bytes.is_multiple_of(4096), "an extent lies outside its device")?;
+            next_sector = next_sector.checked_add(member.sectors).ok_or("the extents of the devices are impossible")?;
+            bands += if i == 0 { 0 } else { member.sectors / band_sectors };
+        }
+        require(next_sector <= super::page::SECTORS_MAX && bands <= BANDS_MAX, "the pool is impossibly large")
+    }
+
+    /// Roots, journal and slots lie within the fast device, the area of the capacity side where it is needed.
+    fn check_areas(&self) -> Result<(), &'static str> {
+        let fast = self.members.first().ok_or("there is no fast device")?;
+        let within = |at: u64, len: u64| {
+            at.checked_add(len).is_some_and(|end| end <= fast.size_bytes) && at.is_multiple_of(4096)
+        };
+        let [first, second] = self.root_offsets_bytes;
+        let are_roots = self.root_len_bytes >= 3 * 4096
+            && self.root_len_bytes.is_multiple_of(4096)
+            && within(first, self.root_len_bytes.min(self.journal_len_bytes))
+            && within(second, self.root_len_bytes);
+        require(are_roots, "the root areas are impossible")?;
+        require(within(self.journal_offset_bytes, self.journal_len_bytes), "the journal lies outside its device")?;
+        let slot_sectors = self.slots.checked_add(1).and_then(|slots| slots.checked_mul(8));
+        require(slot_sectors == Some(fast.sectors), "the number of slots is impossible")?;
+        let is_area = !self.capacity_area.exists()
+            || self
+                .members
+                .get(1)
+                .is_some_and(|member| self.capacity_area.is_possible(HEAD_BYTES, member.data_offset_bytes))
+                && self.capacity_area.is_needed(self.members.iter().map(|member| member.size_bytes), self.band_bytes);
+        require(is_area, "the capacity-side area is impossible")
+    }
+}
+
+fn require(holds: bool, what: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(what) }
+}
+
+/// The words of compatible, read-only-compatible and incompatible features.
+fn read_features(r: &mut Reader<'_>) -> Option<[u64; 3]> {
+    Some([r.u64()?, r.u64()?, r.u64()?])
+}
+
+fn read_member(table: &mut Reader<'_>) -> Option<Member> {
+    let id = table.id()?;
+    let role = match table.u64()? {
+        0 => Role::Fast,
+        1 => Role::Capacity,
+        _ => return None,
+    };
+    let (first_sector, sectors) = (table.u64()?, table.u64()?);
+    let (size_bytes, data_offset_bytes) = (table.u64()?, table.u64()?);
+    table.u64()?;
+    Some(Member { id, role, first_sector, sectors, size_bytes, data_offset_bytes })
 }
 
 #[cfg(test)]

@@ -30,7 +30,13 @@ fn an_area_is_no_larger_than_its_pool_needs() {
     ] {
         let claimed = claims(&devices, size_bytes, claimed);
         let decoded = Superblock::decode(&claimed.encode());
-        assert_eq!(decoded.unwrap_err(), SuperblockError::Damaged, "{:?}", claimed.capacity_area);
+        let error = decoded.unwrap_err();
+        assert_eq!(
+            error,
+            SuperblockError::Damaged("the capacity-side area is impossible"),
+            "{:?}",
+            claimed.capacity_area
+        );
     }
     assert_eq!(Superblock::decode(&claims(&devices, 1 << 32, area).encode()).unwrap().capacity_area, area);
 }
