@@ -1,10 +1,11 @@
 //! The coordinator's side: adds up the shares of workers to totals, intervals and bursts.
 
+use super::burst_rows::BurstRows;
 use super::drift::Drift;
 use super::facts::TargetFacts;
 use super::failures::Failures;
-use super::result::{Backlog, BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Partial};
-use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
+use super::result::{Backlog, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Partial};
+use super::share::{DEPTH_LEVELS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
 use super::thread_use::ThreadUse;
 use super::window::Window;
@@ -20,8 +21,6 @@ use std::ops::Range;
 const OPEN_MAX: usize = 64;
 /// Most blocks of time by which a job's latencies are kept.
 const BLOCKS: usize = 64;
-/// Windows of the burst rows, in fine intervals of a millisecond.
-const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
 
 #[derive(Clone, Debug)]
 struct KindTotals {
@@ -70,9 +69,7 @@ pub struct Collector {
     /// A host was lost, and with it the last figures of its workers.
     lost: bool,
     ended: usize,
-    bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
-    /// For each window that is being filled: milliseconds so far, I/Os, bytes.
-    open_bursts: [(usize, u64, u64); BURST_WINDOWS.len()],
+    bursts: BurstRows,
     depth_integral: u128,
     depth_levels: [u64; DEPTH_LEVELS],
     late: u64,
@@ -113,8 +110,7 @@ impl Collector {
             is_so_far: false,
             lost: false,
             ended: 0,
-            bursts: [None; BURST_WINDOWS.len()],
-            open_bursts: Default::default(),
+            bursts: BurstRows::new(interval_ns),
             depth_integral: 0,
             depth_levels: [0; DEPTH_LEVELS],
             late: 0,
@@ -354,61 +350,22 @@ impl Collector {
         let was_lumped = std::mem::replace(&mut self.was_lumped, interval.is_lumped);
         let nothing = vec![Fine::default(); interval.fine.len()];
         if was_lumped {
-            self.begin_bursts();
+            self.bursts.begin();
         }
         for missing in (next..index).filter(|_| !was_lumped) {
             let begin_ns = missing * self.interval_ns;
             self.rows.push(IntervalRow { begin_ns, length_ns: self.interval_ns, ..IntervalRow::default() });
             if is_whole(missing) {
-                self.count_bursts(&nothing);
+                self.bursts.count(&nothing);
             }
         }
         self.rows.push(row);
         let whole = is_whole(index) && !interval.is_lumped;
         if whole {
-            self.count_bursts(&interval.fine);
+            self.bursts.count(&interval.fine);
         } else {
-            self.begin_bursts();
+            self.bursts.begin();
         }
-    }
-
-    /// Counts bursts. Windows may be longer than an interval: they continue across intervals as long as none is missing in between.
-    fn count_bursts(&mut self, fine: &[Fine]) {
-        // The last millisecond is shorter if the interval is no multiple of a millisecond; then no window can continue across it.
-        let fine = &fine[..fine.len().min((self.interval_ns / FINE_NS) as usize)];
-        if !self.interval_ns.is_multiple_of(FINE_NS) {
-            self.begin_bursts();
-        }
-        for ((row, open), window) in self.bursts.iter_mut().zip(&mut self.open_bursts).zip(BURST_WINDOWS) {
-            let window_ns = window as u64 * FINE_NS;
-            for part in fine {
-                open.0 += 1;
-                open.1 += u64::from(part.ios);
-                open.2 += part.bytes;
-                if open.0 < window {
-                    continue;
-                }
-                let (_, ios, bytes) = std::mem::take(open);
-                let (iops, rate) =
-                    (super::result::per_second(ios, window_ns), super::result::per_second(bytes, window_ns));
-                let row = row.get_or_insert(BurstRow {
-                    window_ns,
-                    iops_max: iops,
-                    iops_min: iops,
-                    bytes_per_second_max: rate,
-                    bytes_per_second_min: rate,
-                });
-                row.iops_max = row.iops_max.max(iops);
-                row.iops_min = row.iops_min.min(iops);
-                row.bytes_per_second_max = row.bytes_per_second_max.max(rate);
-                row.bytes_per_second_min = row.bytes_per_second_min.min(rate);
-            }
-        }
-    }
-
-    /// Starts new windows, because the next interval does not follow the last one directly.
-    fn begin_bursts(&mut self) {
-        self.open_bursts = Default::default();
     }
 
     /// The time that all rated I/Os would take at the rate at which I/Os ended within `begun_ns`, whether or not the warm-up began them. So
@@ -432,18 +389,30 @@ impl Collector {
         (begun_ns as f64 * if self.is_so_far { turns } else { turns.max(1.0) }) as u64
     }
 
-    /// Makes the result.
-    pub fn finish(mut self, target: TargetFacts) -> JobResult {
-        // A worker that died has not sent its end.
-        let died = self.ended < self.reached.len();
-        let interrupted = self.interrupted;
+    /// Where the measurement ends.
+    fn span(&self) -> Span {
         let begin = self.window.begin_ns;
-        let all_spent = self.spent == self.reached.len();
-        let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !self.lost && !all_spent;
-        let window_end = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
-        let duration_ns = window_end.max(self.last_completion_ns).saturating_sub(begin);
+        let is_cut_short = self.interrupted || self.gave_up || self.lost || self.have_all_spent();
+        let end_known = self.window.end_ns != u64::MAX && !is_cut_short;
+        let window_end_ns = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
+        let duration_ns = window_end_ns.max(self.last_completion_ns).saturating_sub(begin);
+        Span { end_known, window_end_ns, duration_ns }
+    }
+
+    /// Whether all workers have done the whole of a fixed amount of work.
+    fn have_all_spent(&self) -> bool {
+        self.spent == self.reached.len()
+    }
+
+    /// Whether as many I/Os were in flight when the measurement began as later on.
+    fn is_full_at_begin(&self) -> bool {
+        !self.job.arrival.is_open() && self.window.begin_ns > self.window.start_ns
+    }
+
+    /// Closes all intervals, and ends the last row where the measurement ends.
+    fn close_rows(&mut self, duration_ns: u64) {
         while !self.open.is_empty() {
-            self.close_first(duration_ns.min(self.window.end_ns - begin));
+            self.close_first(duration_ns.min(self.window.end_ns - self.window.begin_ns));
         }
         // During a cool-down, rows after the last measured completion are not part of the measurement.
         self.rows.retain(|row| row.begin_ns < duration_ns);
@@ -454,40 +423,42 @@ impl Collector {
             }
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
         }
+    }
+
+    fn service_mean_ns(&self) -> f64 {
         let ended = |kind: &KindTotals| kind.ios + kind.errors + kind.backlog.ios + kind.backlog.errors;
         let ended: u64 = self.kinds.iter().flatten().map(|kind| ended(kind)).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
-        let service_mean_ns = if ended == 0 { 0.0 } else { service as f64 / ended as f64 };
+        if ended == 0 { 0.0 } else { service as f64 / ended as f64 }
+    }
+
+    /// The time that rates are over.
+    fn rated_ns(&self, span: &Span) -> u64 {
         let is_open = self.job.arrival.is_open();
-        let is_whole = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
-        let is_full_at_begin = !is_open && begin > self.window.start_ns;
+        let is_whole = !self.interrupted && !self.gave_up && !self.lost && self.hung == 0;
+        let begin = self.window.begin_ns;
         // An open loop that fell behind goes on submitting after its window.
-        let begun_ns = if is_open { issued_ns(window_end, self.ended_ns, begin) } else { window_end - begin };
-        let rated_ns = if !is_open && is_whole && (self.window.end_ns == u64::MAX || all_spent) {
+        let begun_ns =
+            if is_open { issued_ns(span.window_end_ns, self.ended_ns, begin) } else { span.window_end_ns - begin };
+        if !is_open && is_whole && (self.window.end_ns == u64::MAX || self.have_all_spent()) {
             // The rate of a fixed amount of work is over the full time that the work took.
-            duration_ns
-        } else if is_full_at_begin && (end_known || interrupted) && !self.is_so_far {
+            span.duration_ns
+        } else if self.is_full_at_begin() && (span.end_known || self.interrupted) && !self.is_so_far {
             // Each I/O that ends in the window, those of the warm-up included, is followed by a measured one, so as many I/Os are in flight
             // at its end as at its beginning. This also holds if the user ended the window early.
             begun_ns
         } else {
             self.as_if_all_ended_within(begun_ns)
-        };
-        let rated_ns = rated_ns.min(duration_ns);
-        // The same holds for the depth, unless an I/O took far longer than the others.
-        let is_even = ((duration_ns - rated_ns) as f64) < 2.0 * service_mean_ns;
-        let depth_ns = if is_full_at_begin && is_even { rated_ns } else { duration_ns };
-        let open = self.job.arrival.is_open().then_some(OpenLoop {
-            scheduled: self.scheduled,
-            issued: self.issued,
-            backlog: self.backlog,
-            issued_ns: issued_ns(window_end, self.ended_ns, begin),
-            late: self.late,
-            no_slot: self.no_slot,
-        });
-        let partial = if self.lost {
+        }
+    }
+
+    /// Why the result is not that of the whole job.
+    fn partial(&self) -> Option<Partial> {
+        // A worker that died has not sent its end.
+        let died = self.ended < self.reached.len();
+        if self.lost {
             Some(Partial::Lost)
-        } else if interrupted && !self.is_enough {
+        } else if self.interrupted && !self.is_enough {
             Some(Partial::Interrupted)
         } else if self.gave_up || died {
             Some(Partial::GaveUp)
@@ -495,7 +466,28 @@ impl Collector {
             Some(Partial::Hung)
         } else {
             None
-        };
+        }
+    }
+
+    /// Makes the result.
+    pub fn finish(mut self, target: TargetFacts) -> JobResult {
+        let span = self.span();
+        self.close_rows(span.duration_ns);
+        let service_mean_ns = self.service_mean_ns();
+        let rated_ns = self.rated_ns(&span).min(span.duration_ns);
+        // As many I/Os are in flight at the end of that time as at its beginning, unless one took far longer than the others.
+        let is_even = ((span.duration_ns - rated_ns) as f64) < 2.0 * service_mean_ns;
+        let depth_ns = if self.is_full_at_begin() && is_even { rated_ns } else { span.duration_ns };
+        let open = self.job.arrival.is_open().then_some(OpenLoop {
+            scheduled: self.scheduled,
+            issued: self.issued,
+            backlog: self.backlog,
+            issued_ns: issued_ns(span.window_end_ns, self.ended_ns, self.window.begin_ns),
+            late: self.late,
+            no_slot: self.no_slot,
+        });
+        let partial = self.partial();
+        let duration_ns = span.duration_ns;
         let kinds = OpKind::ALL.into_iter().zip(self.kinds).filter_map(|(kind, totals)| {
             let totals = *totals?;
             Some(KindResult {
@@ -521,7 +513,7 @@ impl Collector {
             depth_ns,
             intervals: self.rows,
             interval_ns: self.interval_ns,
-            bursts: self.bursts.into_iter().flatten().collect(),
+            bursts: self.bursts.rows(),
             depth_mean: if depth_ns == 0 { 0.0 } else { self.depth_integral as f64 / depth_ns as f64 },
             depth_levels: self.depth_levels,
             service_mean_ns,
@@ -539,6 +531,15 @@ impl Collector {
             job: self.job,
         }
     }
+}
+
+/// Where the measurement ends.
+struct Span {
+    /// Where it was to end, and it was not cut short.
+    end_known: bool,
+    window_end_ns: u64,
+    /// Up to the last completion.
+    duration_ns: u64,
 }
 
 /// The time in which an open loop submitted its I/Os: that of the schedule if it was kept, longer if the loop fell behind. Up to a

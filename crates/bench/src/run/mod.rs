@@ -1,5 +1,6 @@
 //! Running jobs: workers make the load, and a coordinator adds up their figures. Nothing is allocated per I/O.
 
+mod burst_rows;
 mod clock;
 mod clock_offset;
 mod collect;

@@ -35,54 +35,100 @@ const CGROUPS_MAX: usize = 65_536;
 /// # Errors
 /// The kernel, the system or the options do not allow it; a finding where requests are missing.
 pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
-    ensure!(options.file.is_some() || options.live, "name a file to record to (NAME.fbr), or look with --live");
-    let time = |name: &str, text: &Option<String>| -> Result<Option<Duration>> {
-        let parsed = text.as_deref().map(parse_time_ns).transpose().map_err(|error| anyhow!("{name}: {error}"))?;
-        Ok(parsed.map(Duration::from_nanos))
-    };
-    let duration = time("--for", &options.duration)?;
-    ensure!(duration != Some(Duration::ZERO), "--for {}: more than 0", options.duration.as_deref().unwrap_or_default());
-    let rotate_every = time("--rotate-every", &options.rotate_every)?;
-    let rotate_bytes = options
-        .rotate_size
-        .as_deref()
-        .map(size_bytes)
-        .transpose()
-        .map_err(|error| anyhow!("--rotate-size: {error}"))?;
-    let command_folder = if options.command.is_empty() {
-        None
-    } else {
-        Some(std::env::current_dir().context("the working directory is not there any more")?)
-    };
-    // Checked before a file is created: a command that cannot run needs none.
-    if let Some(program) = options.command.first() {
-        ensure_runnable(program)?;
-    }
-    let targets = targets(options, command_folder.as_deref())?;
-    let mut cgroups = HashSet::new();
-    for folder in &options.cgroup {
-        add_cgroups(folder, &mut cgroups)?;
-    }
-    // Checked before an hour of recording, not after it.
-    if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
-        check_parquet(file, parquet)?;
-    }
-    let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
-    let stop = Arc::new(AtomicBool::new(false));
-    let signal = Arc::new(AtomicI32::new(0));
-    signals::watch_number(&stop, &signal)?;
+    let plan = Plan::of(options)?;
+    let stop = Stop::watched()?;
     let rules = options.rules.as_deref().map(crate::traces::load_rules).transpose()?.unwrap_or_default().rules;
+    let recorder = begin(options, &plan)?;
+    let begun = Instant::now();
+    let child = match stop.is_wanted() && !options.command.is_empty() {
+        true => Err(anyhow!("it was ended before it had begun: the command was not started")),
+        false => command::start(&options.command),
+    };
+    let child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            drop(recorder);
+            // The file was just created and holds nothing of the command.
+            options.file.iter().for_each(|path| drop(fs::remove_file(path)));
+            return Err(error);
+        }
+    };
+    if !options.live {
+        let names: Vec<&str> = plan.targets.iter().map(|target| target.name.as_str()).collect();
+        tracing::info!("recording {}{}", names.join(", "), if child.is_none() { "; Ctrl-C ends it" } else { "" });
+    }
+    let view =
+        options.live.then(|| live::View::new(&plan.targets, &rules, !recorder.is_ftrace(), options.line, format));
+    let keeps_file = options.file.is_some();
+    let until = plan.duration.and_then(|duration| begun.checked_add(duration));
+    let mut recording = Recording { recorder, child, ended: None, view, keeps_file, until, stop };
+    loop {
+        match recording.look() {
+            Ok(false) => std::thread::sleep(LOOK_EVERY),
+            Ok(true) => break,
+            Err(error) => return Err(recording.give_up(error)),
+        }
+    }
+    recording.finish(options, plan.command_folder.as_deref(), format)
+}
+
+/// What is to be recorded: all that can be checked before an hour of recording, and before a file is created.
+struct Plan {
+    targets: Vec<Target>,
+    cgroups: HashSet<u64>,
+    duration: Option<Duration>,
+    output: Option<OutputOptions>,
+    /// The working directory, where there is a command to run in it.
+    command_folder: Option<PathBuf>,
+}
+
+impl Plan {
+    fn of(options: &RecordOptions) -> Result<Self> {
+        ensure!(options.file.is_some() || options.live, "name a file to record to (NAME.fbr), or look with --live");
+        let time = |name: &str, text: &Option<String>| -> Result<Option<Duration>> {
+            let parsed = text.as_deref().map(parse_time_ns).transpose().map_err(|error| anyhow!("{name}: {error}"))?;
+            Ok(parsed.map(Duration::from_nanos))
+        };
+        let duration = time("--for", &options.duration)?;
+        let is_zero = duration == Some(Duration::ZERO);
+        ensure!(!is_zero, "--for {}: more than 0", options.duration.as_deref().unwrap_or_default());
+        let rotate_every = time("--rotate-every", &options.rotate_every)?;
+        let rotate_bytes = options.rotate_size.as_deref().map(size_bytes).transpose();
+        let rotate_bytes = rotate_bytes.map_err(|error| anyhow!("--rotate-size: {error}"))?;
+        let command_folder = match options.command.first() {
+            None => None,
+            Some(program) => {
+                let folder = std::env::current_dir().context("the working directory is not there any more")?;
+                ensure_runnable(program)?;
+                Some(folder)
+            }
+        };
+        let targets = targets(options, command_folder.as_deref())?;
+        let mut cgroups = HashSet::new();
+        for folder in &options.cgroup {
+            add_cgroups(folder, &mut cgroups)?;
+        }
+        if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
+            check_parquet(file, parquet)?;
+        }
+        let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
+        Ok(Self { targets, cgroups, duration, output, command_folder })
+    }
+}
+
+/// Begins to record, and says what the kernel's tracer cannot see.
+fn begin(options: &RecordOptions, plan: &Plan) -> Result<Recorder> {
     let mut recorder = Recorder::begin(Capture {
-        targets: targets.clone(),
+        targets: plan.targets.clone(),
         processes: options.pid.clone(),
-        cgroups,
+        cgroups: plan.cgroups.clone(),
         tracer: match options.source {
             Source::Auto => Tracer::Auto,
             Source::Ebpf => Tracer::Ebpf,
             Source::Ftrace => Tracer::Ftrace,
         },
         measure_cost: options.cost,
-        output,
+        output: plan.output.clone(),
     })?;
     if let Some(why) = recorder.take_refusal() {
         output::complain(format!("note: eBPF is refused: {}", output::chain(&why.into())));
@@ -93,80 +139,95 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
              zero-filling hints from writing, and no time before the issue",
         );
     }
-    let begun = Instant::now();
-    let started = match stop.load(Ordering::Acquire) && !options.command.is_empty() {
-        true => Err(anyhow::anyhow!("it was ended before it had begun: the command was not started")),
-        false => command::start(&options.command),
-    };
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            drop(recorder);
-            // The file was just created and holds nothing of the command.
-            options.file.iter().for_each(|path| drop(fs::remove_file(path)));
-            return Err(error);
-        }
-    };
-    if !options.live {
-        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        tracing::info!("recording {}{}", names.join(", "), if child.is_none() { "; Ctrl-C ends it" } else { "" });
+    Ok(recorder)
+}
+
+/// Whether a signal has asked to stop, and which.
+struct Stop {
+    is_wanted: Arc<AtomicBool>,
+    signal: Arc<AtomicI32>,
+}
+
+impl Stop {
+    /// Set by SIGINT, SIGTERM and SIGHUP from now on.
+    fn watched() -> Result<Self> {
+        let stop = Self { is_wanted: Arc::new(AtomicBool::new(false)), signal: Arc::new(AtomicI32::new(0)) };
+        signals::watch_number(&stop.is_wanted, &stop.signal)?;
+        Ok(stop)
     }
-    let mut view = options.live.then(|| live::View::new(&targets, &rules, !recorder.is_ftrace(), options.line, format));
-    let mut ended: Option<ExitStatus> = None;
-    let mut look = || -> Result<bool> {
-        let requests = recorder.turn()?;
-        if let Some(shown) = &mut view {
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+}
+
+/// A recording in progress.
+struct Recording {
+    recorder: Recorder,
+    child: Option<command::Running>,
+    /// How the command ended.
+    ended: Option<ExitStatus>,
+    view: Option<live::View>,
+    /// Whether there is a file beside the live view.
+    keeps_file: bool,
+    until: Option<Instant>,
+    stop: Stop,
+}
+
+impl Recording {
+    /// Takes what was recorded since the last look; returns whether the recording is at its end.
+    fn look(&mut self) -> Result<bool> {
+        let requests = self.recorder.turn()?;
+        if let Some(shown) = &mut self.view {
             requests.iter().for_each(|request| shown.add(request));
-            match shown.show(recorder.dropped_up_to_now()) {
+            match shown.show(self.recorder.dropped_up_to_now()) {
                 // The reader of the live view has gone; the capture file continues.
-                Err(error) if options.file.is_some() && output::is_broken_pipe(&error) => view = None,
+                Err(error) if self.keeps_file && output::is_broken_pipe(&error) => self.view = None,
                 shown => shown?,
             }
         }
-        let is_stopped = stop.load(Ordering::Acquire);
-        if let Some(running) = &mut child {
-            ended = running.ended()?;
+        let is_stopped = self.stop.is_wanted();
+        if let Some(running) = &mut self.child {
+            self.ended = running.ended()?;
             // The end of the command ends the recording.
-            if is_stopped && ended.is_none() {
-                running.pass_on(signal.load(Ordering::Relaxed));
+            if is_stopped && self.ended.is_none() {
+                running.pass_on(self.stop.signal.load(Ordering::Relaxed));
             }
         }
-        let over = duration.is_some_and(|duration| begun.elapsed() >= duration);
-        Ok(ended.is_some() || over || (is_stopped && child.is_none()))
-    };
-    let recorded = loop {
-        match look() {
-            Ok(false) => std::thread::sleep(LOOK_EVERY),
-            Ok(true) => break Ok(()),
-            // The file so far stays readable; dropping the recorder removes the probes.
-            Err(error) => break Err(error),
+        let is_over = self.until.is_some_and(|until| Instant::now() >= until);
+        Ok(self.ended.is_some() || is_over || (is_stopped && self.child.is_none()))
+    }
+
+    /// Ends after an error: dropping the recorder removes the probes, and the file so far stays readable.
+    fn give_up(self, error: anyhow::Error) -> anyhow::Error {
+        drop(self.recorder);
+        self.child.map(command::Running::end).iter().for_each(|said| output::complain(format!("note: {said}")));
+        error
+    }
+
+    /// Completes the file and shows what was recorded.
+    fn finish(mut self, options: &RecordOptions, command_folder: Option<&Path>, format: Format) -> Result<()> {
+        if let (Some(running), None) = (&self.child, &self.ended) {
+            output::complain(format!("note: {} goes on; the recording has ended", running.name()));
         }
-    };
-    if let Err(error) = recorded {
-        drop(recorder);
-        child.map(command::Running::end).iter().for_each(|said| output::complain(format!("note: {said}")));
-        return Err(error);
-    }
-    if let (Some(running), None) = (&child, &ended) {
-        output::complain(format!("note: {} goes on; the recording has ended", running.name()));
-    }
-    if let (Some(_), Some(folder)) = (&ended, &command_folder) {
-        write_back(folder, options, &mut recorder)?;
-    }
-    let summary = recorder.finish()?;
-    report::show(&summary, ended, options.parquet.as_deref(), format, options.live)?;
-    if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
-        to_parquet(file, parquet, summary.counts.requests)?;
-    }
-    if summary.dropped_requests > 0 {
-        return Err(finding(format!(
-            "{} missing: more came than could be stored",
-            output::count(summary.dropped_requests, "request")
-        )));
-    }
-    match ended {
-        Some(status) if !status.success() => Err(finding(format!("the command ended with {status}"))),
-        _ => Ok(()),
+        if let (Some(_), Some(folder)) = (&self.ended, command_folder) {
+            write_back(folder, options, &mut self.recorder)?;
+        }
+        let summary = self.recorder.finish()?;
+        report::show(&summary, self.ended, options.parquet.as_deref(), format, options.live)?;
+        if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
+            to_parquet(file, parquet, summary.counts.requests)?;
+        }
+        if summary.dropped_requests > 0 {
+            return Err(finding(format!(
+                "{} missing: more came than could be stored",
+                output::count(summary.dropped_requests, "request")
+            )));
+        }
+        match self.ended {
+            Some(status) if !status.success() => Err(finding(format!("the command ended with {status}"))),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod area;
 
 use crate::child::in_a_process;
 use crate::holes::device::Scripted;
-use crate::holes::rig::{BULK, FAST, Rig, Setup, superblock};
+use crate::holes::rig::{BULK, FAST, Rig, Setup, findings, superblock};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, decode_batch, seal_batch};
 use forebay_volume::layout::codec::Writer;
@@ -146,6 +146,26 @@ macro_rules! hostile {
     ($($(#[$comment:meta])* $name:ident: $forge:expr;)*) => {
         $($(#[$comment])* #[test] fn $name() { survives($forge); })*
     };
+}
+
+/// A checkpoint counts the generation of its pages up, hundreds a second with a small journal. From 2^31 on no start opened the pool.
+#[test]
+fn regression_generations_of_pages_may_wrap() {
+    let devices = served();
+    forge_root(&devices, |root| root.generation = u32::MAX - 1);
+    let setup = Setup::default();
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    for version in 5..9 {
+        rig.put(1, version, None);
+        rig.checkpoint();
+    }
+    let devices = rig.cut(|_| false);
+    assert!(root(&devices).2.generation < 8, "it has wrapped");
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    for (block, version) in [(1, 8), (2, 1), (3, 1), (4, 1)] {
+        assert_eq!(rig.get(block), Ok(version));
+    }
 }
 
 fn stream(class: u8, is_collected: bool) -> Stream {

@@ -114,7 +114,7 @@ impl PageWriter {
     /// A checkpoint begins: all leaves that are dirty now are written as they are now. `shadow`: the slots as the root
     /// will have them.
     pub fn begin(&mut self, shadow: Slots, map: &mut Map) {
-        self.generation += 1;
+        self.generation = self.generation.wrapping_add(1);
         self.error = None;
         self.in_flight = 0;
         self.next_frozen = 0;
@@ -191,7 +191,7 @@ impl PageWriter {
         leaves.filter_map(|(disk, number, &PageRef { location, crc, generation, .. })| {
             // A dirty leaf is written to another place in any case.
             let is_dirty = |frame: u32| frame != NO_FRAME && map.frames.get(frame).dirty;
-            if location == 0 || generation <= self.durable_generation || is_dirty(map.disk(disk)?.leaf(number).1) {
+            if location == 0 || !self.is_since_durable(generation) || is_dirty(map.disk(disk)?.leaf(number).1) {
                 return None;
             }
             let content = Content::Leaf { name: PageName { disk, number, generation }, crc };
@@ -212,7 +212,7 @@ impl PageWriter {
             return;
         }
         let slot = self.setup.extents.slot(old.location);
-        let is_of_attempt = (self.durable_generation + 1..self.generation).contains(&old.generation);
+        let is_of_attempt = old.generation != self.generation && self.is_since_durable(old.generation);
         match &mut self.shadow {
             Some(shadow) => {
                 shadow.clear(slot);
@@ -220,6 +220,12 @@ impl PageWriter {
             }
             None => self.superseded.push(slot),
         }
+    }
+
+    /// Whether pages of a generation were written since the last durable root. Generations wrap: a pool with a small journal has hundreds a second.
+    fn is_since_durable(&self, generation: u32) -> bool {
+        let attempts = self.generation.wrapping_sub(self.durable_generation);
+        (1..=attempts).contains(&generation.wrapping_sub(self.durable_generation))
     }
 
     fn take_slot(&mut self) -> Option<u64> {
