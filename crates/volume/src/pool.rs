@@ -243,10 +243,7 @@ impl Pool {
     /// has moved. The next start recovers the pool from its journal then.
     pub fn close_unless(&mut self, is_given_up: &mut dyn FnMut(bool) -> bool) -> bool {
         let before = self.engine.checkpoint_number();
-        self.engine.hurry_list();
-        if self.run_unless(&mut Vec::new(), is_given_up, |engine, _| !engine.hurries_list()) {
-            return false;
-        }
+        self.engine.begin_stop();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let mut done = Vec::new();
             if self.engine.has_flush_failed() {
@@ -254,6 +251,9 @@ impl Pool {
                 if self.run_unless(&mut done, is_given_up, |engine, _| !engine.has_flush_failed()) {
                     return false;
                 }
+            }
+            if self.run_unless(&mut done, is_given_up, |engine, _| engine.is_at_rest()) {
+                return false;
             }
             self.engine.request_checkpoint(true);
             let is_over = self.run_unless(&mut done, is_given_up, |engine, _| {

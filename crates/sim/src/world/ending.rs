@@ -58,8 +58,8 @@ impl World<'_> {
     pub fn stop(&mut self) -> Result<(), Halt> {
         self.end_jobs();
         self.settle(0)?;
-        self.pool.engine.hurry_list();
-        self.until(|world| !world.pool.engine.hurries_list())?;
+        self.pool.engine.begin_stop();
+        self.until(|world| world.pool.engine.is_at_rest())?;
         let before = self.pool.engine.checkpoint_number();
         self.pool.engine.request_checkpoint(true);
         let tries = self.pool.engine.checkpoints_given_up();

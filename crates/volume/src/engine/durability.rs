@@ -13,14 +13,24 @@ use forebay_block::{DiskId, IoError};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// Asks for a checkpoint as soon as possible. `clean`: nothing will follow it in the journal.
+    /// Asks for a checkpoint as soon as possible. `clean`: nothing will follow it in the journal, where nothing is in progress when it begins.
     pub fn request_checkpoint(&mut self, clean: bool) {
-        if clean {
-            // A pass of these that ended now would ask for another checkpoint, after the clean one.
-            self.scrub.leisure.hold();
-            self.adoption.leisure.hold();
-        }
         self.checkpoint.request(clean);
+    }
+
+    /// The pool is to be stopped: nothing begins by itself any more, and the list of copies is written where it is old.
+    pub fn begin_stop(&mut self) {
+        // A pass of these that ended now would ask for another checkpoint, after the clean one.
+        self.scrub.leisure.hold();
+        self.adoption.leisure.hold();
+        self.migrate.pause_all(true);
+        self.hurry_list();
+    }
+
+    /// Whether nothing is in progress that would write to the journal behind a clean checkpoint.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        !self.hurries_list() && !self.migrate.has_jobs() && self.requests.pieces.is_empty()
     }
 
     /// Checkpoints given up since the start.

@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// The pool is being stopped: where the list of copies is old, it is written at once.
-    pub fn hurry_list(&mut self) {
+    pub(super) fn hurry_list(&mut self) {
         if self.copies.is_on() && self.refusal().is_none() {
             self.copies.hurry_list();
             self.go_on_with_list();
@@ -85,8 +85,7 @@ impl Engine {
     }
 
     /// Whether such a list is being written.
-    #[must_use]
-    pub fn hurries_list(&self) -> bool {
+    pub(super) fn hurries_list(&self) -> bool {
         self.copies.warm.hurries()
     }
 

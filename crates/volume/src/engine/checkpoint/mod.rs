@@ -244,7 +244,8 @@ impl Checkpointing<'_> {
             journal_batch: start.1,
             next_sequence: self.journal.next_sequence(),
             unapplied,
-            clean: state.clean,
+            // What is in progress may write to the journal yet.
+            clean: state.clean && !self.migrate.has_jobs() && self.requests.pieces.is_empty(),
             generation: state.pages.generation(),
             classes: self.prism.table().encode(),
             stats: self.stats.classes.clone(),

@@ -142,11 +142,6 @@ impl Checkpoint {
         )
     }
 
-    /// Whether the checkpoint that was last asked for is clean: nothing follows it.
-    pub fn is_clean(&self) -> bool {
-        self.clean
-    }
-
     /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow it in the journal.
     pub fn request(&mut self, clean: bool) {
         self.requested = true;

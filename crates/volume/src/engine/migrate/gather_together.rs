@@ -15,8 +15,7 @@ const LEAVES_PER_STEP: usize = 64;
 /// meanwhile.
 pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<Waiting>> {
     let (blocks, most) = (destage_blocks(rooms) as u64, rooms.setup.limits.blocks_per_job as u64);
-    // No job begins once a clean stop has begun.
-    let may_go = !rooms.checkpoint.is_clean() && rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
+    let may_go = rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
     let has_job = || rooms.migrate.jobs.iter().any(|(_, job)| job.together.is_some());
     if !may_go || !rooms.migrate.together.is_due(blocks, rooms.now_ns) || has_job() {
         return None;

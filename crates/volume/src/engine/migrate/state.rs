@@ -30,7 +30,7 @@ pub(super) struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct Migrate {
     pub(super) jobs: Slab<Job>,
-    /// No new jobs begin, while a pool is being opened.
+    /// No new jobs begin, while a pool is being opened or stopped.
     pub(super) paused: bool,
     /// Leaves with blocks to be destaged.
     pub ages: AgeQueue,
@@ -92,6 +92,11 @@ impl Migrate {
     /// Whether a job is compressing, and waits only for its next step.
     pub fn computes(&self) -> bool {
         self.jobs.iter().any(|(_, job)| job.phase == Phase::Pack)
+    }
+
+    /// Whether any job is in progress.
+    pub fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
     }
 
     /// Keeps new jobs from beginning, or lets them begin again.

@@ -1,10 +1,10 @@
 //! Destage: what can happen to blocks on their way from the fast tier to a band.
 
 use super::device::{Fate, Kind, Region, Seen};
-use super::rig::{CAPACITY, FAST, Rig, Setup, failed, findings, has_data, held, is_page_read};
+use super::rig::{CAPACITY, FAST, Rig, Setup, classes, failed, findings, has_data, held, is_page_read, over};
 use forebay_volume::EngineOptions;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Destages immediately.
 fn destaging(options: &EngineOptions) -> EngineOptions {
@@ -87,6 +87,31 @@ fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
     for (block, version) in [(0, 2), (1, 1), (400, 1), (401, 2)] {
         assert_eq!(rig.get(block), Ok(version));
     }
+}
+
+/// A stop did not wait for jobs in progress, and let others begin: their moves followed in the journal the root that says that nothing follows. Where
+/// they could not be read, the next start gave them up without a word to the user.
+#[test]
+fn regression_nothing_follows_the_root_of_a_clean_stop() {
+    let mut rig = two_leaves_staged();
+    let is_frozen = Arc::new(AtomicBool::new(false));
+    // The data of the job arrives once the root is being written, and the root takes a while: as long as the record of the moves may take.
+    let (seen_by_bands, mut bands, mut roots) = (is_frozen.clone(), 0, 0);
+    rig.devices[CAPACITY].rule(move |seen| {
+        bands += usize::from(seen.is(Kind::Write, Region::Bands));
+        held(seen.is(Kind::Write, Region::Bands) && !seen_by_bands.load(Ordering::Relaxed) && bands < 500)
+    });
+    rig.devices[FAST].rule(move |seen| {
+        roots += usize::from(is_root_write(seen));
+        is_frozen.fetch_or(is_root_write(seen), Ordering::Relaxed);
+        held(is_root_write(seen) && roots < 500)
+    });
+    rig.polls(20);
+    let (setup, is_clean) = (rig.setup.clone(), rig.pool.close());
+    assert!(is_clean && !rig.find(CAPACITY, 0, 1).is_empty(), "a job was in progress");
+    let devices = rig.cut(|_| false);
+    let (_, report) = forebay_volume::recovery::open(&mut over(&devices), 1, &classes(), setup.options).unwrap();
+    assert_eq!((report.clean, report.batches), (true, 0));
 }
 
 /// Held, it prevents checkpoints, so that the journal will be replayed.

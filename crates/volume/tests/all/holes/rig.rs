@@ -131,7 +131,7 @@ pub struct Rig {
     now_ns: u64,
 }
 
-fn over(devices: &[Scripted]) -> Devices {
+pub fn over(devices: &[Scripted]) -> Devices {
     Devices::new(devices.iter().map(|device| Box::new(device.clone()) as Box<dyn Device>).collect())
 }
 
