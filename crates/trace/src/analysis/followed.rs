@@ -94,6 +94,8 @@ impl Followed {
     fn write(&mut self, request: &Request, first: u64, parts: &[Part]) {
         self.timeline.request(Access::Write, request);
         let (mut at, mut left_bytes) = (first, request.len_bytes);
+        // Before its parts: a block that the last of them overwrites has waited for as much as one of the first.
+        self.clock_bytes = self.clock_bytes.saturating_add(request.len_bytes);
         for (index, part) in parts.iter().enumerate() {
             // The bytes of the part; those of all parts are the request's.
             let end_bytes = (at + part.blocks) * BLOCK_BYTES;
@@ -109,7 +111,6 @@ impl Followed {
             if let Some(behaviour) = part.behaviour {
                 self.agreement.add(part.row, behaviour, bytes);
             }
-            self.clock_bytes = self.clock_bytes.saturating_add(bytes);
             let (statistics, overwrite_ns, overwrite_bytes, timeline) =
                 (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes, &mut self.timeline);
             self.blocks.write(

@@ -458,6 +458,18 @@ fn regression_what_is_discarded_has_lived_while_bytes_were_written() {
     assert_eq!((row.life_bytes.as_ref().unwrap().max, row.discarded_bytes), (3 * BLOCK, BLOCK));
 }
 
+/// A write is counted by the parts that behaviour distinguishes; the blocks of its first part had waited for less than those of its last.
+#[test]
+fn regression_all_blocks_of_a_write_have_waited_for_the_whole_of_it() {
+    let write = |at, block, blocks| Request::new(at, Op::Write, block * BLOCK, blocks * BLOCK);
+    let requests = [write(1000, 0, 32), write(2000, 0, 32), write(3000, 0, 32), write(4000, 14, 32)];
+    let report = analysed(&Options::default(), &requests);
+    let bytes = report.overwrite_bytes.unwrap();
+    assert_eq!((bytes.count, bytes.mean, bytes.max), (82.0, f64::from(32 * 4096), 32 * BLOCK));
+    let lives = report.rows.iter().filter_map(|row| row.life_bytes.as_ref());
+    lives.for_each(|bytes| assert_eq!(bytes.mean, f64::from(32 * 4096)));
+}
+
 #[test]
 fn a_sample_that_has_too_much_of_one_block_is_adjusted() {
     // One block has half of the accesses, and a sample has it or not.
