@@ -22,6 +22,14 @@ pub struct Connections {
 
 /// First token of the server's own requests (flushes at the end). Tokens of places stay far below.
 const OWN_TOKENS: u64 = 0xffff << 16;
+/// Generations of a place wrap behind this: the highest bit of a token is the backend's own.
+const GENERATION_MAX: u32 = u32::MAX >> 1;
+
+impl Place {
+    fn end_generation(&mut self) {
+        self.generation = (self.generation + 1) & GENERATION_MAX;
+    }
+}
 
 impl Connections {
     /// Adds a connection. Returns its place and generation.
@@ -85,7 +93,7 @@ impl Connections {
     pub fn vacate(&mut self, index: u16) -> Option<Connection> {
         let place = self.places.get_mut(usize::from(index))?;
         let connection = place.connection.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        place.end_generation();
         self.free.push(index);
         Some(connection)
     }
@@ -169,5 +177,20 @@ impl Connections {
         let index = (token >> 16) as u16;
         let connection = self.get_same(index, (token >> 32) as u32)?;
         Some((index, token & 0xffff, connection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After 2^31 connections on one place the backend took a client's completions for its own.
+    #[test]
+    fn regression_the_highest_bit_of_tokens_is_left_to_the_backend() {
+        let mut connections = Connections::default();
+        connections.places.push(Place { generation: GENERATION_MAX, connection: None });
+        assert!(connections.token(0, u64::MAX) < 1 << 63);
+        connections.places[0].end_generation();
+        assert_eq!(connections.generation(0), 0);
     }
 }
