@@ -4,8 +4,8 @@ use crate::layout::packed::is_stored;
 use crate::layout::page::{GRAIN_BYTES, PAGE_BYTES, PageName, Span, Window, is_leaf};
 use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
-use forebay_block::DiskId;
 use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, DiskId};
 
 /// What should be on the device.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Content {
 }
 
 /// Something to be written again.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Item {
     pub device: usize,
     pub offset_bytes: u64,
@@ -30,11 +30,36 @@ pub(crate) struct Item {
     pub attempt: u8,
     /// A member of the mirror could not be read.
     pub is_unread: bool,
+    /// What was read so far of a write of which some blocks are compressed: right where any reading was.
+    best: Option<Buf>,
 }
 
 impl Item {
     pub fn new(device: usize, offset_bytes: u64, content: Content) -> Self {
-        Self { device, offset_bytes, content, attempt: 0, is_unread: false }
+        Self { device, offset_bytes, content, attempt: 0, is_unread: false, best: None }
+    }
+
+    /// What is known of it after another reading: one transfer may get one block wrong, and the next one another.
+    pub fn merged(&mut self, read: Option<Buf>) -> Option<Buf> {
+        let Content::Packed { disk, block, stored, .. } = &self.content else { return read };
+        let (mut best, read) = match (self.best.take(), read) {
+            (Some(best), Some(read)) => (best, read),
+            (best, read) => return best.or(read),
+        };
+        for (block, (span, stored)) in (*block..).zip(places(0, stored)) {
+            let right = Window::default().stored(span, &read);
+            let right = right.filter(|bytes| is_stored(*disk, block, bytes, stored.checksum));
+            let at = span.location as usize * GRAIN_BYTES;
+            if let Some((right, place)) = right.and_then(|right| Some((right, best.get_mut(at..at + right.len())?))) {
+                place.copy_from_slice(right);
+            }
+        }
+        Some(best)
+    }
+
+    /// To be read again.
+    pub fn again(self, is_unread: bool, best: Option<Buf>) -> Self {
+        Self { attempt: self.attempt + 1, is_unread, best, ..self }
     }
 }
 

@@ -272,12 +272,12 @@ impl Rewriter {
     ///
     /// A block that was overwritten, discarded or moved since is no loss: all changes up to the failed flush are in the map, nobody changes the map meanwhile,
     /// and what took the block's place is durable with the flush that ends this, or is counted itself.
-    pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, map: &Map, outbox: &mut Outbox) {
+    pub fn read_done(&mut self, mut item: Item, result: Result<Option<Buf>, IoError>, map: &Map, outbox: &mut Outbox) {
         let blocks = item.content.device_blocks();
         self.in_flight -= blocks;
         let is_unread = item.is_unread || result.is_err() && item.device == 0 && self.setup.copies > 1;
         let could_be_read = result.is_ok() && !is_unread;
-        let bytes = result.ok().flatten();
+        let bytes = item.merged(result.ok().flatten());
         let counts = could_be_read || self.is_last_look;
         let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
@@ -295,7 +295,7 @@ impl Rewriter {
                     return;
                 }
             }
-            _ if !is_last => return self.read(Item { attempt: item.attempt + 1, is_unread, ..item }, outbox),
+            best if !is_last => return self.read(item.again(is_unread, best), outbox),
             _ if counts => {}
             _ => {
                 self.has_failed |= self.attempts < READ_ATTEMPTS;
