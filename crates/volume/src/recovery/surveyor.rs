@@ -119,6 +119,7 @@ impl<'a> Surveyor<'a> {
                 self.survey.cancelled.insert(*sequence);
             }
             if self.root.must_apply(sequence) {
+                self.survey.recorded.found(sequence, self.root);
                 self.record(batch.batch, sequence, record);
             }
         }
