@@ -249,7 +249,8 @@ impl Default for Extent {
 pub enum Arrival {
     /// The next I/O when one has ended: the target determines the rate.
     Closed,
-    /// Closed, with a limit on the rate over all threads, as fio's `rate` and DiskSpd's `-g`. A target that falls behind is waited for.
+    /// Closed, with a limit on the rate over all threads since the start, as fio's `rate`. A target that falls behind is waited for, and what it
+    /// delayed is made up for as fast as the depth allows.
     Throttled {
         /// I/Os a second, if limited.
         iops: Option<f64>,

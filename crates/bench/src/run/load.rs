@@ -57,13 +57,13 @@ impl Load {
         }
     }
 
-    /// Takes the I/O that is due, at `now_ns`; `None` if there is none.
+    /// Takes the I/O that is due; `None` if there is none.
     #[inline]
-    pub fn take(&mut self, now_ns: u64) -> Option<Next> {
+    pub fn take(&mut self) -> Option<Next> {
         match self {
             Self::Made { generator, pace } => {
                 let next = generator.next();
-                pace.take(now_ns, next.len_bytes);
+                pace.take(next.len_bytes);
                 Some(next)
             }
             Self::Replayed(player) => player.take(),

@@ -34,10 +34,16 @@ pub fn beforehand(job: &Job) -> Vec<String> {
 
 /// Warnings about a result.
 pub fn afterwards(result: &JobResult) -> Vec<String> {
-    [nothing_measured(result), backlog(result), nothing_verified(result), beyond_the_end(result)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        nothing_measured(result),
+        backlog(result),
+        below_the_limit(result),
+        nothing_verified(result),
+        beyond_the_end(result),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Warns where much of what the target served had been left waiting by the warm-up.
@@ -52,6 +58,29 @@ fn backlog(result: &JobResult) -> Option<String> {
     (ios > all / 100).then(|| {
         format!("{ios} I/Os that the warm-up had left waiting were served in the measured time: they count for rates, and for no latency")
     })
+}
+
+/// Warns where a rate that was asked for as a limit was not reached.
+fn below_the_limit(result: &JobResult) -> Option<String> {
+    let Arrival::Throttled { iops, bytes_per_second } = result.job.arrival else { return None };
+    if !result.has_measured() || result.partial.is_some() {
+        return None;
+    }
+    let is_below = |reached: f64, limit: f64| reached < 0.95 * limit;
+    let (reached_iops, reached_bytes) = (result.iops(), result.bytes_per_second());
+    match (iops, bytes_per_second) {
+        // Of two limits one holds back the other.
+        (Some(iops), Some(bytes)) if !is_below(reached_iops, iops) || !is_below(reached_bytes, bytes) => None,
+        (Some(iops), _) if is_below(reached_iops, iops) => Some(format!(
+            "{reached_iops:.0} of {iops:.0} I/Os a second: the target or the machine did not keep up with the rate"
+        )),
+        (None, Some(bytes)) if is_below(reached_bytes, bytes) => Some(format!(
+            "{:.1} of {:.1} MB/s: the target or the machine did not keep up with the rate",
+            reached_bytes / 1e6,
+            bytes / 1e6
+        )),
+        _ => None,
+    }
 }
 
 /// Warns where the last I/Os took far longer than the others.

@@ -374,7 +374,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 self.stop(created);
                 break;
             }
-            let Some(next) = self.parts.load.take(created) else { break };
+            let Some(next) = self.parts.load.take() else { break };
             // Closed loop: intended since the slots were free, even if others were submitted in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);

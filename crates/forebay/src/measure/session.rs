@@ -13,7 +13,6 @@ use super::wear::Wear;
 use crate::output;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{Driver, DriverError};
-use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Access, Calls, Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
@@ -180,7 +179,7 @@ impl Session {
 
     fn check_jobs<'a>(&self, mut jobs: impl Iterator<Item = &'a Job>) -> Result<()> {
         match &self.target {
-            Measured::Virtual(target) => Ok(jobs.try_for_each(|job| check_fit(job, target.size_bytes(), 512, 512))?),
+            Measured::Virtual(target) => jobs.try_for_each(|job| target.check(job)),
             Measured::Real(target) => target.check(jobs),
         }
     }

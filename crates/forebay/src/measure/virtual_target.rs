@@ -5,6 +5,7 @@ use super::virtual_pool::VirtualPool;
 use super::virtual_queue::AnyVirtualQueue;
 use super::wear::{DriveState, Role, Wear};
 use anyhow::{Result, bail};
+use forebay_bench::job::check_fit;
 use forebay_bench::job::model::Job;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, JobResult, Opened, Progress, Settings, TargetFacts, run_virtual};
@@ -85,21 +86,29 @@ impl VirtualTarget {
         }
     }
 
+    /// Checks that a job can run, before any does.
+    ///
+    /// # Errors
+    /// What the target does not support, or has no room for.
+    pub fn check(&self, job: &Job) -> Result<()> {
+        if job.verify && matches!(self, Self::Drive(_)) {
+            bail!(
+                "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:, or a pool over models",
+                job.name
+            );
+        }
+        Ok(check_fit(job, self.size_bytes(), 512, 512)?)
+    }
+
     /// Opens the target for a job.
     ///
     /// # Errors
     /// What the target does not support.
     pub fn opened(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
+        self.check(job)?;
         let bytes = (job.max_io_bytes() as usize).max(512);
         match self {
             Self::Drive(drive) => {
-                if job.verify {
-                    bail!(
-                        "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:, or \
-                         a pool over models",
-                        job.name
-                    );
-                }
                 let queues = drive.queues(job.threads, job.depth, bytes)?;
                 Ok(Opened {
                     queues: AnyVirtualQueue::all(queues),

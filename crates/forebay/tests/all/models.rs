@@ -399,6 +399,20 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("keeps no data"));
 }
 
+/// It was refused when its turn came: all groups before it had run, and their results were gone.
+#[test]
+fn regression_a_later_job_that_a_model_cannot_run_is_refused_beforehand() {
+    let directory = tempfile::tempdir().unwrap();
+    let (jobs, records) = (directory.path().join("jobs.toml"), directory.path().join("records.fbt"));
+    let first = "[[job]]\nname = \"a\"\nrw = \"write\"\nios = 200\n";
+    let second = "[[job]]\nname = \"b\"\nafter = \"a\"\nrw = \"write\"\nios = 10\nverify = true\n";
+    std::fs::write(&jobs, [first, second].concat()).unwrap();
+    let (jobs, file) = (jobs.to_str().unwrap(), records.to_str().unwrap());
+    let output = forebay(&["bench", jobs, "--target", "model:p4610?size=256MiB", "--records", file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("keeps no data") && !records.exists());
+}
+
 #[test]
 fn drives_are_listed_and_held_against_what_was_published() {
     let models = json(&["models"]);
