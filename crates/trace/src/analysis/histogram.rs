@@ -7,10 +7,45 @@ const SUB_BITS: u32 = 7;
 /// Sums of whole numbers are exact below.
 const EXACT_END: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
 
+/// What was counted in a bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bucket {
+    weight: f64,
+    /// The least and the greatest value. A log that is written round and round has one value, and is a step in the curve of sizes.
+    least: u64,
+    greatest: u64,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { weight: 0.0, least: u64::MAX, greatest: 0 }
+    }
+}
+
+impl Bucket {
+    #[inline]
+    fn add(&mut self, value: u64, weight: f64) {
+        self.weight += weight;
+        self.least = self.least.min(value);
+        self.greatest = self.greatest.max(value);
+    }
+
+    /// Weight of the values below `limit`; between the least and the greatest they are assumed to be spread evenly.
+    fn below(&self, limit: u64) -> f64 {
+        if limit <= self.least {
+            0.0
+        } else if limit > self.greatest {
+            self.weight
+        } else {
+            self.weight * (limit - self.least) as f64 / (self.greatest - self.least + 1) as f64
+        }
+    }
+}
+
 /// Counts by value, or weights if values stand for more than themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    weights: Vec<f64>,
+    buckets: Vec<Bucket>,
     total: f64,
     max: u64,
     sum: f64,
@@ -37,11 +72,7 @@ impl Histogram {
     /// Counts a value `weight` times.
     #[inline]
     pub fn add_weighted(&mut self, value: u64, weight: f64) {
-        let at = bucket(value);
-        match self.weights.get_mut(at) {
-            Some(known) => *known += weight,
-            None => self.grow(at, weight),
-        }
+        self.bucket(value).add(value, weight);
         self.total += weight;
         self.sum += value as f64 * weight;
         self.max = self.max.max(value);
@@ -50,13 +81,9 @@ impl Histogram {
     /// Counts a value with `weight`, `times` times. Gives exactly the same digits as that many calls of [`Self::add_weighted`].
     #[inline]
     pub fn add_repeatedly(&mut self, value: u64, weight: f64, times: u64) {
-        let at = bucket(value);
         // Weights and their sums are integers, so these sums are exact.
         let more = weight * times as f64;
-        match self.weights.get_mut(at) {
-            Some(known) => *known += more,
-            None => self.grow(at, more),
-        }
+        self.bucket(value).add(value, more);
         self.total += more;
         self.max = self.max.max(value);
         // The sum of the values is exact too as long as it is below 2^53; beyond that, each addition is rounded.
@@ -68,10 +95,18 @@ impl Histogram {
         }
     }
 
+    #[inline]
+    fn bucket(&mut self, value: u64) -> &mut Bucket {
+        let at = bucket(value);
+        if at >= self.buckets.len() {
+            self.grow(at);
+        }
+        &mut self.buckets[at]
+    }
+
     #[cold]
-    fn grow(&mut self, at: usize, weight: f64) {
-        self.weights.resize(at + 1, 0.0);
-        self.weights[at] = weight;
+    fn grow(&mut self, at: usize) {
+        self.buckets.resize(at + 1, Bucket::default());
     }
 
     /// Sum of the weights.
@@ -97,53 +132,39 @@ impl Histogram {
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = share * self.total;
         let mut below = 0.0;
-        for (at, weight) in self.weights.iter().enumerate() {
-            below += weight;
-            if *weight > 0.0 && below >= wanted {
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            below += bucket.weight;
+            if bucket.weight > 0.0 && below >= wanted {
                 return Some((bounds(at).1 - 1).min(self.max));
             }
         }
         (self.total > 0.0).then_some(self.max)
     }
 
-    /// Weight of the values below `limit`; within a bucket they are assumed to be spread evenly.
+    /// Weight of the values below `limit`. Only of the bucket that has the limit among its values it is an estimate.
     #[must_use]
     pub fn below(&self, limit: u64) -> f64 {
-        let whole = whole_buckets(limit, self.weights.len());
-        let sum = self.weights[..whole].iter().fold(0.0, |sum, weight| sum + weight);
-        sum + part_of_bucket(limit, whole, &self.weights)
+        let at = bucket(limit).min(self.buckets.len());
+        let sum = self.buckets[..at].iter().fold(0.0, |sum, bucket| sum + bucket.weight);
+        sum + self.buckets.get(at).map_or(0.0, |bucket| bucket.below(limit))
     }
 
     /// Converts to a form that answers `below` quickly for many limits.
     #[must_use]
     pub fn sums(self) -> Sums {
         let mut sums = vec![0.0];
-        sums.extend(self.weights.iter().scan(0.0, |sum, weight| {
-            *sum += weight;
+        sums.extend(self.buckets.iter().scan(0.0, |sum, bucket| {
+            *sum += bucket.weight;
             Some(*sum)
         }));
-        Sums { weights: self.weights, sums }
+        Sums { buckets: self.buckets, sums }
     }
-}
-
-/// Number of buckets, of `count`, that only have values below a limit.
-fn whole_buckets(limit: u64, count: usize) -> usize {
-    // The bucket that contains the limit is the first that may have other values; the last bucket has no end.
-    let at = bucket(limit);
-    (if bounds(at).1 <= limit { at + 1 } else { at }).min(count)
-}
-
-/// The weight below a limit of the bucket that contains it.
-fn part_of_bucket(limit: u64, at: usize, weights: &[f64]) -> f64 {
-    let (low, end) = bounds(at);
-    let weight = weights.get(at).copied().filter(|_| low < limit);
-    weight.map_or(0.0, |weight| weight * (limit - low) as f64 / (end - low) as f64)
 }
 
 /// A complete histogram, with cumulative sums over its buckets.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    weights: Vec<f64>,
+    buckets: Vec<Bucket>,
     /// Sum of the buckets before each, and of all.
     sums: Vec<f64>,
 }
@@ -152,8 +173,8 @@ impl Sums {
     /// Like [`Histogram::below`].
     #[must_use]
     pub fn below(&self, limit: u64) -> f64 {
-        let whole = whole_buckets(limit, self.weights.len());
-        self.sums[whole] + part_of_bucket(limit, whole, &self.weights)
+        let at = bucket(limit).min(self.buckets.len());
+        self.sums[at] + self.buckets.get(at).map_or(0.0, |bucket| bucket.below(limit))
     }
 }
 
@@ -173,7 +194,7 @@ mod tests {
         }
         assert!(once.sum > EXACT_END);
         assert_eq!((once.sum, once.total, once.max), (each.sum, each.total, each.max));
-        assert_eq!(once.weights, each.weights);
+        assert_eq!(once.buckets, each.buckets);
     }
 
     proptest! {
@@ -195,18 +216,16 @@ mod tests {
             let (mut histogram, limit) = (Histogram::default(), limit >> shift);
             let values: Vec<u64> = values.into_iter().map(|(value, shift)| value << shift).collect();
             values.iter().for_each(|value| histogram.add_weighted(*value, 0.1));
-            // Computed bucket by bucket.
-            let mut expected = 0.0;
-            for (at, weight) in histogram.weights.iter().enumerate() {
-                let (low, end) = bounds(at);
-                if end <= limit {
-                    expected += weight;
-                } else if low < limit {
-                    expected += weight * (limit - low) as f64 / (end - low) as f64;
-                }
+            let all = 0.1 * values.len() as f64;
+            let exact = 0.1 * values.iter().filter(|value| **value < limit).count() as f64;
+            // Only values of the limit's own bucket, between the least and the greatest of them, may be on the wrong side.
+            let own = 0.1 * values.iter().filter(|value| bucket(**value) == bucket(limit)).count() as f64;
+            let found = histogram.below(limit);
+            prop_assert!((found - exact).abs() <= own + 1e-9 && found <= all + 1e-9, "{found} for {exact}");
+            if values.iter().all(|value| bucket(*value) != bucket(limit) || value == &values[0]) {
+                prop_assert!((found - exact).abs() < 1e-9, "{found} for {exact}");
             }
-            prop_assert_eq!(histogram.below(limit), expected);
-            prop_assert_eq!(histogram.sums().below(limit), expected);
+            prop_assert_eq!(histogram.sums().below(limit), found);
         }
     }
 }

@@ -64,6 +64,9 @@ impl Fate {
     }
 }
 
+/// Share of the writes that the knee may absorb less than the next step of the ladder.
+const KNEE_LOSS: f64 = 0.001;
+
 /// The place of a block that is not staged.
 const NOWHERE: Place = Place::MAX;
 
@@ -548,22 +551,33 @@ impl Sizing {
         let rows_bytes =
             all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.written_footprint_bytes);
         let mut ladder = Vec::new();
-        // Quarter octaves; the knee is found no finer than that.
+        // Quarter octaves.
         let first = (rows_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
         let mut size = (1_u64 << first.ilog2()) as f64;
-        while size < rows_bytes as f64 * 1.2 {
+        while size < rows_bytes as f64 {
             ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
             size *= 2_f64.powf(0.25);
         }
+        ladder.push(rows_bytes.next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES));
         ladder.dedup();
         let mut wanted = [more_bytes, &ladder].concat();
         wanted.sort_unstable();
         wanted.dedup();
-        let sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
+        let mut sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
         // Sizes that the user asks for must not move the knee.
-        let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
-        let curve: Vec<(u64, f64)> = steps.iter().map(|&at| (sizes[at].size_bytes, sizes[at].rewrites)).collect();
-        let knee = knee(&curve).map(|at| steps[at]);
+        let of_ladder = |size: &&Sized| ladder.binary_search(&size.size_bytes).is_ok();
+        let curve: Vec<(u64, f64)> =
+            sizes.iter().filter(of_ladder).map(|size| (size.size_bytes, size.rewrites)).collect();
+        let knee_bytes = knee(&curve).map(|at| match at.checked_sub(1) {
+            Some(before) => self.least_as_good(curve[before].0, curve[at]),
+            None => curve[at].0,
+        });
+        let knee = knee_bytes.map(|bytes| {
+            sizes.binary_search_by_key(&bytes, |size| size.size_bytes).unwrap_or_else(|at| {
+                sizes.insert(at, self.best(bytes));
+                at
+            })
+        });
         let rewrites_max = self.best(u64::MAX).rewrites;
         let one_block_in = self.sample.weight();
         Sizes {
@@ -577,6 +591,17 @@ impl Sizing {
             rows_bytes,
             one_block_in,
         }
+    }
+
+    /// The least size above `too_small` that absorbs as many rewrites as the step `size_bytes` of the ladder, or hardly fewer.
+    fn least_as_good(&self, too_small: u64, (size_bytes, rewrites): (u64, f64)) -> u64 {
+        let (mut low, mut high) = (too_small / BLOCK_BYTES, size_bytes / BLOCK_BYTES);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let is_as_good = self.best(middle * BLOCK_BYTES).rewrites >= rewrites - KNEE_LOSS;
+            if is_as_good { high = middle } else { low = middle }
+        }
+        high * BLOCK_BYTES
     }
 
     /// Blocks of a part of the trace that are offered to staging if `pinned` rows are pinned.

@@ -61,7 +61,8 @@ pub struct Sizes {
     /// The sizes, ascending.
     pub sizes: Vec<Sized>,
     /// Index of the size from which more space gains little: the point of [`Sized::rewrites`] farthest above the line from the first to the
-    /// last point, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last point is at four times `rows_bytes`.
+    /// last point, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"), and from there down to the least size that absorbs as much but
+    /// for a thousandth of the writes. The last point is at four times `rows_bytes`.
     pub knee: Option<usize>,
     /// Share of the written blocks that are overwritten or discarded at all: the limit for any size.
     pub rewrites_max: f64,
