@@ -115,10 +115,11 @@ impl Code {
         parity
     }
 
-    /// Whether all data of a row was read, and at least one block of its parity agrees with it.
+    /// Whether all data of a row was read, and all parity that was read agrees with it, one block at least. Parity that agrees shows nothing beside
+    /// other parity that does not: a block may have been computed from it and from another one that has rotten.
     pub fn agrees(&self, read: &[Option<Vec<u8>>]) -> bool {
         let needed = read[..self.data].iter().any(Option::is_none);
-        !needed && self.leaving_out(read, &[]).is_some_and(|likely| likely.agreeing > 0)
+        !needed && self.leaving_out(read, &[]).is_some_and(|likely| likely.agreeing > 0 && likely.disagreeing == 0)
     }
 
     /// Whether nothing that was read of a row contradicts the rest of it.
@@ -170,11 +171,12 @@ impl Code {
 
     /// Corrects restored rows, which lie one behind the other in blocks of `block` bytes, where parity that was not needed contradicts them
     /// and more parity agrees with something else. With two blocks of parity it can be known that something is wrong, with three what it
-    /// is.
-    pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) {
+    /// is. Returns in how many rows something is wrong that is not known.
+    pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) -> usize {
         if read.iter().flatten().count() <= self.data || read.len() != restored.len() {
-            return;
+            return 0;
         }
+        let mut in_doubt = 0;
         let cut = |blocks: &[Option<Vec<u8>>], at: usize| -> Vec<Option<Vec<u8>>> {
             blocks.iter().map(|bytes| Some(bytes.as_ref()?.get(at..at + block)?.to_vec())).collect()
         };
@@ -186,7 +188,10 @@ impl Code {
             if read[self.data..].iter().zip(&sums).all(|(read, sum)| read.as_ref().is_none_or(|read| read == sum)) {
                 continue;
             }
-            let Some(likely) = self.likely(&read, 0).filter(|likely| likely.agreeing > 0) else { continue };
+            let Some(likely) = self.likely(&read, 0).filter(|likely| likely.agreeing > 0) else {
+                in_doubt += 1;
+                continue;
+            };
             let sums = self.encode(&slices(&likely.data));
             for (bytes, right) in restored.iter_mut().zip(likely.data.iter().chain(&sums)) {
                 if let Some(bytes) = bytes {
@@ -194,6 +199,7 @@ impl Code {
                 }
             }
         }
+        in_doubt
     }
 
     /// Restores the missing blocks, of data and of parity; false where too many are missing.

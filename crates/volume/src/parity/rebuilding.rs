@@ -187,7 +187,9 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     if let Some(rebuild) = &mut core.upkeep.rebuild {
         rebuild.goes_on();
     }
-    core.code.correct(&read, &mut rows.images, BLOCK as usize);
+    for _ in 0..core.code.correct(&read, &mut rows.images, BLOCK as usize) {
+        core.view.is_in_doubt();
+    }
     let list = match rows.images[role].take() {
         Some(bytes) => {
             vec![(member, core.shape.row_offset_bytes(rows.first), Vectored::One(Buf::copy_of(&bytes).freeze()))]

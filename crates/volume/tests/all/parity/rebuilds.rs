@@ -259,3 +259,37 @@ fn regression_a_member_that_was_left_behind_is_not_probed() {
     pass_until(&mut array, &view, 60, &mut done);
     assert!(states(&view)[4] == MemberState::InSync && done.len() == 1);
 }
+
+/// A member was replaced while a block of another one had rotten: the new one's block was computed from that, and one block of parity agreed with both. When the
+/// rotten block was written again the row therefore counted as right as it was, and got new parity of the wrong block: what the new member should have was
+/// lost for good.
+#[test]
+fn regression_a_block_that_was_rebuilt_of_rot_gets_no_parity_of_its_own() {
+    for (data, parity) in [(3, 2), (4, 2), (4, 3)] {
+        let mut members = members(data + parity);
+        let (mut array, view, shape) = array_of(&members, data);
+        write(&mut array, &shape, 0, BLOCKS, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        // Blocks of one row, on two members.
+        let first = BLOCKS / 2 / data as u64 * data as u64;
+        let (lost, (rotten, at)) = (place(&members, &content(first, 1)).0, place(&members, &content(first + 1, 1)));
+        members[lost].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        members[rotten].rot(at + 7);
+        members[lost] = offer_blank(&view);
+        pass(&mut array, &view, 200);
+        assert_eq!(states(&view), vec![MemberState::InSync; data + parity]);
+        let doubts = if parity == 2 { 1 } else { 0 };
+        assert_eq!(view.rows_in_doubt(), doubts, "three blocks of parity show which one is wrong");
+        // The reader that knows the block by its checksum writes it again.
+        write(&mut array, &shape, first + 1, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        for block in first..first + data as u64 {
+            let found = read(&mut array, shape.head_bytes + block * BLOCK, 0);
+            assert!(found == Some(content(block, 1)), "{data}+{parity}: block {block}");
+        }
+        let wanted: Vec<(u64, u64)> = (0..BLOCKS).map(|block| (block, 1)).collect();
+        assert_survives_any_one(&members, &shape, &wanted);
+    }
+}
