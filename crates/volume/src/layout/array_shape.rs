@@ -108,6 +108,8 @@ pub(crate) enum Way {
     WithoutOwn,
     /// The same, and also without the block that has this role in the row.
     WithoutOwnAnd(usize),
+    /// The same without all blocks of the read that lie in its row: two may be wrong that a compressed block of the pool needs both of.
+    WithoutAll,
     /// Blocks of this member computed, the others from their members: of data on several members the block of one may have rotted.
     Without(usize),
     /// Each block from its member, and compared with parity.
@@ -141,21 +143,22 @@ impl Shape {
     /// In how many ways data can be read other than each block from its member, see `Way`.
     #[must_use]
     pub fn variants(&self) -> u8 {
-        (1 + self.ways_with_another() + self.members()) as u8
+        (1 + self.ways_with_others() + self.members()) as u8
     }
 
-    fn ways_with_another(&self) -> usize {
-        if self.parity > 1 { self.members() } else { 0 }
+    fn ways_with_others(&self) -> usize {
+        if self.parity > 1 { self.members() + 1 } else { 0 }
     }
 
     /// How a read is done at its `attempt`.
     pub(crate) fn way(&self, attempt: u8) -> Way {
-        let others = self.ways_with_another();
+        let others = self.ways_with_others();
         match usize::from(attempt) {
             _ if attempt == Op::COMPARE => Way::Compared,
             1 => Way::WithoutOwn,
             // Attempt 1 leaves out only the block's own member, each of these one more.
-            at @ 2.. if at - 2 < others => Way::WithoutOwnAnd(at - 2),
+            at @ 2.. if at - 1 < others => Way::WithoutOwnAnd(at - 2),
+            at @ 2.. if at - 1 == others => Way::WithoutAll,
             at @ 2.. if at - 2 - others < self.members() => Way::Without(at - 2 - others),
             // The last attempts read the place itself again: what failed may have been one transfer.
             _ => Way::Direct,
@@ -168,6 +171,13 @@ impl Shape {
         let data = self.data as u64;
         let mut is_on_it = blocks.map(|block| self.member(block / data, (block % data) as usize) == member);
         is_on_it.next().is_some_and(|first| is_on_it.any(|other| other != first))
+    }
+
+    /// Whether several blocks of this range of the data of rows lie in one row, and in none more than parity can restore.
+    pub(crate) fn has_several_in_a_row(&self, at: u64, len_bytes: u64) -> bool {
+        let (first, last, data) = (at / BLOCK, (at + len_bytes).saturating_sub(1) / BLOCK, self.data as u64);
+        let most = (first / data..=last / data).map(|row| last.min(row * data + data - 1) - first.max(row * data) + 1);
+        most.max().is_some_and(|most| most > 1 && most <= self.parity as u64)
     }
 
     /// Bytes of data in a row.

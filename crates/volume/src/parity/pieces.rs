@@ -49,3 +49,11 @@ fn joined(parts: Vec<Buf>, len: usize) -> Buf {
     }
     all
 }
+
+/// Buffers of these lengths: those of a request that a member was left behind with are gone.
+pub(super) fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
+    match lens {
+        [one] => Vectored::One(Buf::new(*one)),
+        several => Vectored::Many(several.iter().map(|&len| Buf::new(len)).collect()),
+    }
+}

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
-use super::pieces::whole;
+use super::pieces::{new_bufs, whole};
 use super::{doubt, probing};
 use crate::layout::array_shape::{Area, BLOCK, Way};
 use crate::mirror::{gone, numbers_in};
@@ -29,6 +29,7 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
                 {
                     Way::Direct
                 }
+                Way::WithoutAll if !core.shape.has_several_in_a_row(at, len_bytes) => Way::Direct,
                 way => way,
             };
             if attempt > 0 && way != Way::Compared {
@@ -64,14 +65,6 @@ fn read_same(core: &mut Core, read: SameRead, bufs: Vectored<Buf>) {
     core.members.send(member, (job, 0), (offset_bytes, 0), Op::read(bufs));
 }
 
-/// Buffers of these lengths: those of a request that a member was left behind with are gone.
-fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
-    match lens {
-        [one] => Vectored::One(Buf::new(*one)),
-        several => Vectored::Many(several.iter().map(|&len| Buf::new(len)).collect()),
-    }
-}
-
 fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bufs: Vectored<Buf>) {
     let (is_single, bufs) = match bufs {
         Vectored::One(buf) => (true, vec![buf]),
@@ -98,7 +91,7 @@ fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bu
         Way::Direct => core.members.in_sync(),
         Way::Without(member) => core.members.in_sync() & !(1 << member),
         // In these ways all blocks of the rows are read.
-        Way::WithoutOwn | Way::WithoutOwnAnd(_) | Way::Compared => 0,
+        Way::WithoutOwn | Way::WithoutOwnAnd(_) | Way::WithoutAll | Way::Compared => 0,
     };
     for (number, piece) in pieces.iter_mut().enumerate() {
         let member = core.shape.member(piece.row, piece.role);
@@ -330,6 +323,10 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             }
             match way {
                 Way::WithoutOwnAnd(role) => images[role] = None,
+                Way::WithoutAll => {
+                    let others = read.pieces.iter().filter(|other| other.row == row);
+                    others.for_each(|other| images[other.role] = None);
+                }
                 Way::Without(member) => images[core.shape.role(row, member)] = None,
                 Way::Direct | Way::WithoutOwn | Way::Compared => {}
             }
