@@ -171,12 +171,11 @@ impl Code {
 
     /// Corrects restored rows, which lie one behind the other in blocks of `block` bytes, where parity that was not needed contradicts them
     /// and more parity agrees with something else. With two blocks of parity it can be known that something is wrong, with three what it
-    /// is. Returns in how many rows something is wrong that is not known.
-    pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) -> usize {
+    /// is.
+    pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) {
         if read.iter().flatten().count() <= self.data || read.len() != restored.len() {
-            return 0;
+            return;
         }
-        let mut in_doubt = 0;
         let cut = |blocks: &[Option<Vec<u8>>], at: usize| -> Vec<Option<Vec<u8>>> {
             blocks.iter().map(|bytes| Some(bytes.as_ref()?.get(at..at + block)?.to_vec())).collect()
         };
@@ -188,10 +187,7 @@ impl Code {
             if read[self.data..].iter().zip(&sums).all(|(read, sum)| read.as_ref().is_none_or(|read| read == sum)) {
                 continue;
             }
-            let Some(likely) = self.likely(&read, 0).filter(|likely| likely.agreeing > 0) else {
-                in_doubt += 1;
-                continue;
-            };
+            let Some(likely) = self.likely(&read, 0).filter(|likely| likely.agreeing > 0) else { continue };
             let sums = self.encode(&slices(&likely.data));
             for (bytes, right) in restored.iter_mut().zip(likely.data.iter().chain(&sums)) {
                 if let Some(bytes) = bytes {
@@ -199,7 +195,6 @@ impl Code {
                 }
             }
         }
-        in_doubt
     }
 
     /// Restores the missing blocks, of data and of parity; false where too many are missing.

@@ -187,9 +187,8 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     if let Some(rebuild) = &mut core.upkeep.rebuild {
         rebuild.goes_on();
     }
-    for _ in 0..core.code.correct(&read, &mut rows.images, BLOCK as usize) {
-        core.view.is_in_doubt();
-    }
+    // Where two blocks of parity contradict each other the block may be wrong: whoever reads it sees that by his checksum, and finds it without both.
+    core.code.correct(&read, &mut rows.images, BLOCK as usize);
     let list = match rows.images[role].take() {
         Some(bytes) => {
             vec![(member, core.shape.row_offset_bytes(rows.first), Vectored::One(Buf::copy_of(&bytes).freeze()))]

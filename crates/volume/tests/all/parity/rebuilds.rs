@@ -289,8 +289,6 @@ fn regression_a_block_that_was_rebuilt_of_rot_gets_no_parity_of_its_own() {
             }
         };
         assert!((0..=view.variants()).any(both), "{data}+{parity}: in no way both are right");
-        let doubts = if parity == 2 { 1 } else { 0 };
-        assert_eq!(view.rows_in_doubt(), doubts, "three blocks of parity show which one is wrong");
         // The reader that knows the block by its checksum writes it again.
         write(&mut array, &shape, first + 1, 1, 1);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
