@@ -1,6 +1,5 @@
 //! Verbs and options. Every verb has an example in its help.
 
-use crate::arguments::DEFAULT_CONFIG;
 use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{
@@ -10,6 +9,9 @@ use crate::verbs::{
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
+
+/// The configuration file where the command line names none.
+pub const DEFAULT_CONFIG: &str = "/etc/forebay/pool.toml";
 
 /// A tiered block device: a small fast SSD in front of a large cheap one, the right data on the right tier.
 #[derive(Debug, Parser)]
@@ -152,7 +154,7 @@ rights of `forebay record`. What [[evidence]] in CONFIG names is attached at eac
         #[command(subcommand)]
         action: EvidenceAction,
     },
-    /// Disks of a running pool: list, add, remove, resize
+    /// Disks of a running pool: list, add, remove, resize, end an adoption
     #[command(after_help = "Example:
   forebay disk pool.toml list
   forebay disk pool.toml add logs 4GiB --export
