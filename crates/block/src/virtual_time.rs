@@ -43,3 +43,17 @@ pub trait VirtualQueue: Queue {
     /// queues could see a completion.
     fn advance(&mut self, to_ns: u64);
 }
+
+impl<Q: VirtualQueue + ?Sized> VirtualQueue for Box<Q> {
+    fn next_seen_ns(&self) -> u64 {
+        (**self).next_seen_ns()
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        (**self).next_event_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64) {
+        (**self).advance(to_ns);
+    }
+}

@@ -29,7 +29,6 @@ mod table;
 mod telemetry;
 mod trace;
 mod virtual_pool;
-mod virtual_queue;
 mod virtual_target;
 mod wear;
 

@@ -7,7 +7,6 @@ use super::live::Live;
 use super::machine::{self, BlockLayer};
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
-use super::virtual_queue::AnyVirtualQueue;
 use super::virtual_target::VirtualTarget;
 use super::wear::Wear;
 use crate::output;
@@ -21,7 +20,7 @@ use forebay_bench::run::{
     run_coordinated,
 };
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
-use forebay_block::{OpKind, Queue, VirtualClock};
+use forebay_block::{OpKind, Queue, VirtualClock, VirtualQueue};
 use forebay_daemon::text::command;
 use forebay_device::Target;
 use forebay_device::counters::Counters;
@@ -383,7 +382,7 @@ impl Session {
     ///
     /// # Errors
     /// The target cannot be opened, or it is in real time.
-    pub fn open_in_virtual_time(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
+    pub fn open_in_virtual_time(&self, job: &Job) -> Result<Opened<Box<dyn VirtualQueue>>> {
         match &self.target {
             Measured::Virtual(target) => Ok(named(target.opened(job)?, &self.name)),
             Measured::Real(_) => bail!("{} is in real time", self.name),

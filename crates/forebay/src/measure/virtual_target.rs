@@ -2,7 +2,6 @@
 
 use super::hint_book::HintBook;
 use super::virtual_pool::VirtualPool;
-use super::virtual_queue::AnyVirtualQueue;
 use super::wear::{DriveState, Role, Wear};
 use anyhow::{Result, bail};
 use forebay_bench::job::check_fit;
@@ -10,7 +9,7 @@ use forebay_bench::job::model::Job;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, JobResult, Opened, Progress, Settings, TargetFacts, run_virtual};
 use forebay_bench::telemetry::Recorder;
-use forebay_block::VirtualClock;
+use forebay_block::{VirtualClock, VirtualQueue};
 use forebay_device::Target;
 use forebay_device::queue::ModelSource;
 use std::sync::Arc;
@@ -18,6 +17,11 @@ use std::sync::atomic::AtomicBool;
 
 /// Seed of modelled drives, such as of their refresh.
 const MODEL_SEED: u64 = 1;
+
+/// Queues of one kind as queues of any, so that different kinds run in one world.
+fn boxed<Q: VirtualQueue + 'static>(queues: Vec<Q>) -> Vec<Box<dyn VirtualQueue>> {
+    queues.into_iter().map(|queue| -> Box<dyn VirtualQueue> { Box::new(queue) }).collect()
+}
 
 /// A target in virtual time.
 pub enum VirtualTarget {
@@ -104,23 +108,17 @@ impl VirtualTarget {
     ///
     /// # Errors
     /// What the target does not support.
-    pub fn opened(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
+    pub fn opened(&self, job: &Job) -> Result<Opened<Box<dyn VirtualQueue>>> {
         self.check(job)?;
         let bytes = (job.max_io_bytes() as usize).max(512);
         match self {
             Self::Drive(drive) => {
                 let queues = drive.queues(job.threads, job.depth, bytes)?;
-                Ok(Opened {
-                    queues: AnyVirtualQueue::all(queues),
-                    facts: facts(drive.size_bytes(), &drive.description(), &[]),
-                })
+                Ok(Opened { queues: boxed(queues), facts: facts(drive.size_bytes(), &drive.description(), &[]) })
             }
             Self::Pool(pool) => {
                 let queues = pool.queues(job.threads, job.depth, bytes)?;
-                Ok(Opened {
-                    queues: AnyVirtualQueue::all(queues),
-                    facts: facts(pool.size_bytes(), pool.description(), pool.notes()),
-                })
+                Ok(Opened { queues: boxed(queues), facts: facts(pool.size_bytes(), pool.description(), pool.notes()) })
             }
         }
     }
