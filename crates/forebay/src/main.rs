@@ -3,7 +3,6 @@
 
 mod arguments;
 mod cli;
-mod cli_record;
 mod demo;
 mod doctor;
 mod hosts;

@@ -21,20 +21,21 @@ const WARMUP_NS: u64 = 500_000_000;
 
 /// How the ladder is climbed.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Ladder")]
 pub struct LadderOptions {
-    /// What is measured on each rung: a path or a URI; over model: the rungs are the hosts of the guide's ladder
+    /// What to measure with each setting: a path or a URI; with model: the steps are the hosts of the guide's ladder
     #[arg(long, value_name = "URI", requires = "ladder")]
     pub target: Option<String>,
-    /// Rounds, each with every rung; 5 by default
+    /// Number of rounds, each with every setting (default: 5)
     #[arg(long, value_name = "N", requires = "ladder")]
     pub rounds: Option<u32>,
-    /// Time of measurement of each run; 5s by default, 2s in virtual time
+    /// Time of each run (default: 5s, in virtual time 2s)
     #[arg(long, value_name = "TIME", requires = "ladder")]
     pub runtime: Option<String>,
-    /// Seed of the order of rungs, and of places
+    /// Seed of the order of settings, and of places
     #[arg(long, value_name = "N", requires = "ladder")]
     pub seed: Option<u64>,
-    /// What the target holds may be lost: measures writes too
+    /// Allow overwriting data on the target, and measure writes too
     #[arg(long, requires = "ladder")]
     pub destroy_data: bool,
 }

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 /// What is kept of the I/Os of a load.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
 pub struct TelemetryOptions {
-    /// Percentiles, e.g. 50,99,99.999
+    /// Percentiles to report, such as 50,99,99.999
     #[arg(long, value_name = "LIST")]
     pub percentiles: Option<String>,
-    /// Length of an interval of the log; a fortieth of the run by default, 10ms to 1s
+    /// Length of an interval of the time series (default: a fortieth of the run, from 10ms to 1s)
     #[arg(long, value_name = "TIME")]
     pub interval: Option<String>,
-    /// Write the time series as CSV to this file: a row for each interval and direction
+    /// Write the time series to this CSV file: a row for each interval and direction
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
     /// Write a record of every I/O to this file
@@ -28,93 +29,95 @@ pub struct TelemetryOptions {
 pub struct BenchOptions {
     /// Job file, name of an experiment, or a generator such as ycsb:?workload=b
     pub job: Option<PathBuf>,
-    /// What is measured: a path or a URI; for application-shaped loads a directory. Given several times, all at the same time
-    #[arg(long, value_name = "URI")]
-    pub target: Vec<String>,
-    /// Run on this host too, as ssh takes it; with =URI its own target. Given several times, on all at one instant
-    #[arg(long, value_name = "[USER@]HOST[=URI]")]
-    pub host: Vec<String>,
-    /// How hosts are reached, options parted by spaces (default: ssh -o BatchMode=yes -o ConnectTimeout=10)
-    #[arg(long, value_name = "COMMAND", requires = "host")]
-    pub ssh: Option<String>,
-    /// forebay on the hosts, as "sudo -n forebay" (default: forebay)
-    #[arg(long, value_name = "COMMAND", requires = "host")]
-    pub host_program: Option<String>,
-    /// What --host starts on a host: follows a coordinator at standard input
-    #[arg(long, conflicts_with = "host")]
-    pub follow: bool,
-    /// Names the experiments and generators
+    /// Name the experiments and generators
     #[arg(long)]
     pub list: bool,
-    /// Prints the JSON schema of results
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
-    /// A key of the job, as in a TOML job file; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// What to measure: a path or a URI, for application-shaped loads a directory; several are measured at the same time
+    #[arg(long, value_name = "URI", help_heading = "Job")]
+    pub target: Vec<String>,
+    /// Set a key of the job, as in a TOML job file; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Job")]
     pub set: Vec<String>,
     /// DiskSpd's options, distinguished before
     #[arg(long, hide = true, allow_hyphen_values = true)]
     pub diskspd: Vec<String>,
-    /// What the target holds may be lost
-    #[arg(long)]
+    /// Allow overwriting data on the target
+    #[arg(long, help_heading = "Job")]
     pub destroy_data: bool,
-    /// Time of measurement of every job, e.g. 30s
-    #[arg(long, value_name = "TIME")]
+    /// Measure every job for this time, such as 30s
+    #[arg(long, value_name = "TIME", help_heading = "Job")]
     pub runtime: Option<String>,
-    /// Time before measurement begins, e.g. 2s
-    #[arg(long, value_name = "TIME")]
+    /// Run the load for this time before measurement begins, such as 2s
+    #[arg(long, value_name = "TIME", help_heading = "Job")]
     pub warmup: Option<String>,
-    /// Seed of places, kinds, sizes and times; content differs from run to run, so that no drive recognises it
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    #[command(flatten)]
-    pub telemetry: TelemetryOptions,
-    /// Also look at the requests of one job at the block layer, by probes in the kernel: needs root, and takes a microsecond or two each
-    #[arg(long)]
-    pub block_layer: bool,
-    /// Compare with this target: interleaved rounds, ratio with its interval
-    #[arg(long, value_name = "URI")]
-    pub against: Option<String>,
-    /// Compare with these settings on the same target, as --set has them, in their place or beside them
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "against")]
-    pub against_set: Vec<String>,
-    /// Rounds of a comparison or of an interleaved experiment; 5 by default
-    #[arg(long, value_name = "N")]
-    pub rounds: Option<u32>,
-    /// Comparisons: say how many rounds it takes to show this difference; 5 by default
-    #[arg(long, value_name = "PERCENT")]
-    pub difference: Option<f64>,
-    /// Before anything: purge, sequential=PASSES, random=PASSES, fill=PERCENT, with commas between
-    #[arg(long, value_name = "WHAT")]
+    /// Condition the drive first: purge, sequential=PASSES, random=PASSES, fill=PERCENT, with commas between
+    #[arg(long, value_name = "WHAT", help_heading = "Job")]
     pub condition: Option<String>,
-    /// Experiments: a look in minutes instead of a measurement
-    #[arg(long)]
+    /// Seed of places, kinds, sizes and times; content differs from run to run, so that no drive recognises it
+    #[arg(long, value_name = "N", help_heading = "Job")]
+    pub seed: Option<u64>,
+    /// Number of files of an application-shaped load
+    #[arg(long, value_name = "N", help_heading = "Job")]
+    pub files: Option<u64>,
+    /// Mean size of a file of an application-shaped load
+    #[arg(long, value_name = "SIZE", help_heading = "Job")]
+    pub file_size: Option<String>,
+    /// Also observe the requests of one job at the block layer, by probes in the kernel
+    ///
+    /// It needs root, and takes a microsecond or two for each request.
+    #[arg(long, help_heading = "Job")]
+    pub block_layer: bool,
+    /// Compare with this target: interleaved rounds, and the ratio with its interval
+    #[arg(long, value_name = "URI", help_heading = "Comparison")]
+    pub against: Option<String>,
+    /// Compare with these settings on the same target: as --set has them, in their place or beside them
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "against", help_heading = "Comparison")]
+    pub against_set: Vec<String>,
+    /// Number of rounds of a comparison or of an interleaved experiment (default: 5)
+    #[arg(long, value_name = "N", help_heading = "Comparison")]
+    pub rounds: Option<u32>,
+    /// Say how many rounds it takes to show a difference of this size (default: 5)
+    #[arg(long, value_name = "PERCENT", help_heading = "Comparison")]
+    pub difference: Option<f64>,
+    /// Run for minutes, for a first look instead of a measurement
+    #[arg(long, help_heading = "Experiment")]
     pub quick: bool,
-    /// Experiments: share of reads in percent
-    #[arg(long, value_name = "PERCENT")]
+    /// Share of reads
+    #[arg(long, value_name = "PERCENT", help_heading = "Experiment")]
     pub read_percent: Option<u32>,
-    /// Experiments: deepest depth of a sweep
-    #[arg(long, value_name = "N")]
+    /// Deepest depth of a sweep
+    #[arg(long, value_name = "N", help_heading = "Experiment")]
     pub depth_max: Option<u32>,
     /// qd-sweep: weigh the curve by the depths of an application (JSON: {"depths": [{"depth": 1, "share": 0.6}]})
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Experiment")]
     pub application: Option<PathBuf>,
-    /// write-saturation: capacities to write
-    #[arg(long, value_name = "N")]
+    /// write-saturation: write this many times the capacity
+    #[arg(long, value_name = "N", help_heading = "Experiment")]
     pub capacities: Option<f64>,
-    /// qos: I/Os a second; half of the peak by default
-    #[arg(long, value_name = "IOPS")]
+    /// qos: I/Os a second (default: half of the peak)
+    #[arg(long, value_name = "IOPS", help_heading = "Experiment")]
     pub rate: Option<f64>,
-    /// Application-shaped loads: number of files
-    #[arg(long, value_name = "N")]
-    pub files: Option<u64>,
-    /// Application-shaped loads: mean size of a file
-    #[arg(long, value_name = "SIZE")]
-    pub file_size: Option<String>,
+    /// Run on this host too, as ssh takes it; several run at one instant. With =URI it has its own target
+    #[arg(long, value_name = "[USER@]HOST[=URI]", help_heading = "Hosts")]
+    pub host: Vec<String>,
+    /// Command that reaches a host, with spaces between its options (default: ssh -o BatchMode=yes -o ConnectTimeout=10)
+    #[arg(long, value_name = "COMMAND", requires = "host", help_heading = "Hosts")]
+    pub ssh: Option<String>,
+    /// Command that runs forebay on a host, such as "sudo -n forebay" (default: forebay)
+    #[arg(long, value_name = "COMMAND", requires = "host", help_heading = "Hosts")]
+    pub host_program: Option<String>,
+    /// Follow a coordinator at standard input, as a host that --host names: it starts this by ssh
+    #[arg(long, conflicts_with = "host", help_heading = "Hosts")]
+    pub follow: bool,
+    #[command(flatten)]
+    pub telemetry: TelemetryOptions,
     /// Write the result as fio's json+ to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub fio_json: Option<PathBuf>,
-    /// Write fio's log files with this begin of their names
-    #[arg(long, value_name = "PREFIX")]
+    /// Write fio's log files; their names begin with PREFIX
+    #[arg(long, value_name = "PREFIX", help_heading = "Output")]
     pub fio_logs: Option<PathBuf>,
 }

@@ -27,28 +27,29 @@ pub use text::{faults, unknown};
 /// Options of `forebay analyze`.
 #[derive(Debug, clap::Args)]
 pub struct AnalyzeOptions {
-    /// A trace: a file of a known format (also packed by gzip or Zstandard), a generator such as rocksdb:?scale=0.01, or a directory of
-    /// traces, of which each is analysed
+    /// The trace: a file (also packed by gzip or Zstandard), a generator such as rocksdb:?scale=0.01, or a directory of
+    /// traces, to analyze each
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
     /// What the rows of the table stand for: class, hint, directory, extension, process, io-class, volume, level
     #[arg(long, default_value = "class", value_name = "WHAT")]
     pub by: String,
-    /// Memory for what is followed of each block; beyond it blocks are sampled
+    /// Memory for what is known of each block; where it does not suffice, blocks are sampled
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size_bytes)]
     pub memory: u64,
-    /// Follow one block in N (a power of two) from the first on: faster, and nearly as exact
+    /// Follow one block in N, a power of two, from the first on: faster, and nearly as exact
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub sample: u64,
-    /// Also write all figures to this Parquet file, a row each for every row of every trace, and all curves to
-    /// NAME.curves.parquet beside it (docs/analyze.md); neither may exist
+    /// Also write all figures to this Parquet file, and all curves to NAME.curves.parquet beside it
+    ///
+    /// It has a row for every row of every trace (docs/analyze.md). Neither file may exist.
     #[arg(long, value_name = "FILE")]
     pub parquet: Option<PathBuf>,
-    /// Traces analysed at a time, where there are several; all cores where left out
+    /// Traces that are analyzed at a time, where there are several (default: the number of cores)
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Prints the JSON schema of results; needs nothing else
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
 }
@@ -56,17 +57,17 @@ pub struct AnalyzeOptions {
 /// How traces are read, for all verbs that read one.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReadingOptions {
-    /// Format of the trace; found out where left out
+    /// Format of the trace (default: found out from its contents)
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
-    /// Classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file of `[[class]]` parts, such as a pool's
+    /// Tell classes by rules: rocksdb, mongodb, postgresql, mysql, sqlite, or a file with `[[class]]` sections
     #[arg(long, value_name = "RULES")]
     pub rules: Option<String>,
-    /// The LOG of a RocksDB database that wrote the trace, for the levels of its tables (rocksdb.level, --by level); of
-    /// several databases theirs
+    /// LOG file of the RocksDB database that wrote the trace, for the levels of its tables (rocksdb.level, --by level);
+    /// of several databases, with commas between
     #[arg(long, value_name = "LOG", value_delimiter = ',')]
     pub rocksdb_log: Vec<PathBuf>,
-    /// Only this volume of the trace
+    /// Read only this volume of the trace
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,
 }

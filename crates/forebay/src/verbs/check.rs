@@ -14,34 +14,34 @@ pub struct CheckOptions {
     /// Spec sheet: a TOML file, or the name of a built-in one
     #[arg(required_unless_present = "list")]
     pub spec: Option<String>,
-    /// What is measured: a path or a URI
+    /// What to measure: a path or a URI
     #[arg(long, value_name = "URI", required_unless_present = "list")]
     pub target: Option<String>,
-    /// Names the built-in sheets
+    /// Name the built-in sheets
     #[arg(long)]
     pub list: bool,
-    /// What the target holds may be lost
+    /// Allow overwriting data on the target
     #[arg(long)]
     pub destroy_data: bool,
-    /// Longest time of each run; 10 min by default. It ends before where a planned look finds all its promises decided
+    /// Longest time of each run (default: 10min); it ends early where all its promises are decided
     #[arg(long, value_name = "TIME")]
     pub runtime: Option<String>,
-    /// A tenth of the default, for a first look
+    /// Run for a tenth of the default time, for a first look
     #[arg(long, conflicts_with = "runtime")]
     pub quick: bool,
-    /// Runs take all their time, also where their promises are decided before: for the rows of the table
+    /// Do not end runs early, so that the rows of the table have all their samples
     #[arg(long)]
     pub whole: bool,
-    /// Only promises with this in their name
+    /// Check only promises with this in their name
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Run the tests of published rows too
     #[arg(long)]
     pub rows: bool,
-    /// Leave out what the sheet does to the drive first
+    /// Leave out the conditioning that the sheet asks for
     #[arg(long)]
     pub skip_conditioning: bool,
-    /// Prints the JSON schema of results; needs nothing else
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
 }

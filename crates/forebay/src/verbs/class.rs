@@ -13,57 +13,55 @@ use std::path::{Path, PathBuf};
 /// What is to be done about classes.
 #[derive(Debug, clap::Subcommand)]
 pub enum ClassAction {
-    /// Policies and rules
+    /// List policies and rules
     #[command(after_help = "Example:\n  forebay class pool.toml list")]
     List,
-    /// Changes a class; what is not named stays
+    /// Change a class; what is not named stays as it is
     #[command(after_help = "Example:\n  forebay class pool.toml set temp --place stage --match 'disk:scratch'")]
     Set {
         /// Name of the class
         name: String,
-        /// Where its writes go
+        /// Where writes of the class go
         #[arg(long, value_parser = places())]
         place: Option<Place>,
-        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        /// Share of the fast tier that the class may hold: 0.0 to 1.0, or such as 25%
         #[arg(long, value_parser = parse_share)]
         share: Option<f64>,
-        /// Rules with smaller numbers are tried first
+        /// Priority of its rules; those with smaller numbers are tried first
         #[arg(long, allow_negative_numbers = true)]
         priority: Option<u16>,
-        /// Whether what is read of it on the capacity tier gets copies on the fast one
+        /// Whether data that is read from the capacity tier gets copies on the fast tier
         #[arg(long, value_name = "BOOL")]
         read_cache: Option<bool>,
-        /// How it is compressed on the capacity tier from now on: off, lz4, or zstd:LEVEL (1 to 19)
+        /// Compression on the capacity tier from now on: off, lz4, or zstd:LEVEL (1 to 19)
         #[arg(long, value_parser = parse_compress)]
         compress: Option<Compression>,
-        /// A rule, in place of the old ones; may be given several times
+        /// A rule, in place of the old ones; may be repeated
         #[arg(long = "match", value_name = "RULE")]
         rules: Option<Vec<String>>,
     },
-    /// Adds a class
-    #[command(
-        after_help = "Example:\n  forebay class pool.toml add wal --place fast --share 25% --match 'path:**/pg_wal/**'"
-    )]
+    /// Add a class
+    #[command(after_help = "Example:\n  forebay class pool.toml add wal --place fast --match 'path:**/pg_wal/**'")]
     Add {
         /// Name of the class
         name: String,
-        /// Where its writes go
+        /// Where writes of the class go
         #[arg(long, value_parser = places())]
         place: Place,
-        /// Share of the fast tier that it may hold: 0.0 to 1.0, or such as 25%
+        /// Share of the fast tier that the class may hold: 0.0 to 1.0, or such as 25%
         #[arg(long, value_parser = parse_share, default_value = "100%")]
         share: f64,
-        /// Rules with smaller numbers are tried first
+        /// Priority of its rules; those with smaller numbers are tried first
         #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
         priority: u16,
-        /// How it is compressed on the capacity tier: off, lz4, or zstd:LEVEL (1 to 19)
+        /// Compression on the capacity tier: off, lz4, or zstd:LEVEL (1 to 19)
         #[arg(long, value_parser = parse_compress, default_value = "off")]
         compress: Compression,
-        /// A rule; one that holds suffices, and without any only exports with `class` use it
+        /// A rule; may be repeated. One that matches suffices; without rules only exports with `class` use the class
         #[arg(long = "match", value_name = "RULE")]
         rules: Vec<String>,
     },
-    /// Reads an Open CAS io-class file
+    /// Import an io-class file of Open CAS
     #[command(after_help = "Example:\n  forebay class pool.toml import /etc/opencas/ioclass-config.csv")]
     Import {
         /// The CSV file

@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 /// Options of `forebay convert`.
 #[derive(Debug, clap::Args)]
 pub struct ConvertOptions {
-    /// A trace, as for analyze
+    /// The trace, as for analyze
     pub trace: String,
-    /// The file to write; it must not exist. For parquet-by-volume a directory
+    /// The file to write, for parquet-by-volume a directory; it must not exist
     pub to: PathBuf,
     #[command(flatten)]
     pub reading: ReadingOptions,
-    /// What to write; by default what the file's extension says: .parquet, .log (fio's), .blktrace.0, .csv
+    /// What to write (default: by the extension: .parquet, .log for fio's, .blktrace.0, .csv)
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub to_format: Option<To>,
-    /// Stop after so many requests
+    /// Stop after this many requests
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
 }
@@ -36,13 +36,13 @@ pub struct ConvertOptions {
 pub enum To {
     /// One Parquet file (docs/trace-parquet.md).
     Parquet,
-    /// A directory of them, by volume.
+    /// A directory of Parquet files, one for each volume.
     ParquetByVolume,
     /// fio's I/O log, version 3.
     FioLog,
-    /// Version 2, for fio up to 3.30.
+    /// fio's I/O log, version 2, for fio up to 3.30.
     FioLog2,
-    /// blktrace's binary; name it NAME.blktrace.0.
+    /// blktrace's binary, to be named NAME.blktrace.0.
     Blktrace,
     /// CSV with a header.
     Csv,

@@ -14,39 +14,41 @@ use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub enum DiskAction {
-    /// Names, sizes and what they hold
+    /// List names, sizes and occupancy
     #[command(after_help = "Example:\n  forebay disk pool.toml list")]
     List,
-    /// Adds a thin disk
+    /// Add a thin disk
     #[command(after_help = "Example:\n  forebay disk pool.toml add logs 4GiB --export")]
     Add {
         /// Name of the disk
         name: String,
-        /// Size, e.g. 64GiB
+        /// Size, such as 64GiB
         size: String,
         /// Export it under its name at the addresses already served, until the next restart
         #[arg(long)]
         export: bool,
-        /// Lay it over this device or file: its data is read there and copied, nothing is written there
+        /// Adopt this device or file: its data is read there and copied into the pool, and nothing is written there
         #[arg(long, value_name = "TARGET")]
         base: Option<String>,
     },
-    /// Ends the adoption of a disk whose base was copied to its end; then the base is free
+    /// End the adoption of a disk that is copied completely, and release its base
     #[command(after_help = "Example:\n  forebay disk pool.toml detach-base db")]
     DetachBase {
         /// Name of the disk
         name: String,
     },
-    /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
+    /// Discard the data of a disk and remove it
+    ///
+    /// Refuse while clients are connected to it or evidence is attached.
     #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
     Remove {
         /// Name of the disk
         name: String,
-        /// Needed, with the disk's name a second time: all its data is lost
+        /// Confirm with the name of the disk that all its data is lost
         #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
         destroy_data: Option<String>,
     },
-    /// Changes the size of a disk; shrinking needs its end to be discarded
+    /// Change the size of a disk; shrinking needs its end to be discarded
     #[command(after_help = "Example:\n  forebay disk pool.toml resize db 128GiB")]
     Resize {
         /// Name of the disk

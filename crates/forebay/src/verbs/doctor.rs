@@ -19,48 +19,48 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("act").args(["capture", "apply", "restore", "verify", "hold", "ladder"]))]
 pub struct DoctorOptions {
-    /// A pool to look at too: its members, its memory, what its rules ask
+    /// Also audit this pool: its members, its memory, what its rules need
     #[arg(conflicts_with = "act")]
     pub config: Option<PathBuf>,
-    /// A block device to look at too: its queue, interrupts, link and power
+    /// Also audit this block device: its queue, interrupts, link and power
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
-    /// Read the tree of another machine, as --capture wrote it, in place of this one
+    /// Audit another machine by the folder that --capture wrote there, instead of this one
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
-    /// Show what was measured here beside what sources say: the result of --ladder --output json, of this machine
+    /// Show measured costs beside those of the sources, from a result of --ladder --output json on this machine
     #[arg(long, value_name = "FILE", conflicts_with = "act")]
     pub measured: Option<PathBuf>,
-    /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
+    /// Copy what the rules read, of all disks or of --device, into a new folder, and judge nothing
     #[arg(long, value_name = "FOLDER")]
     pub capture: Option<PathBuf>,
-    /// Change settings until the next start, as a profile says: shows what, records what was there, and changes it
+    /// Show and change the settings of a profile until the next start of the machine, and record the old ones
     #[arg(long, value_name = "PROFILE", value_parser = profiles())]
     pub apply: Option<Profile>,
-    /// With --apply: show only
+    /// With --apply: only show what would change
     #[arg(long, requires = "apply")]
     pub dry_run: bool,
     /// Put back what --apply or --ladder changed, also after a crash
     #[arg(long)]
     pub restore: bool,
-    /// Look whether what --apply changed has held, and who may have changed it
+    /// Check whether what --apply changed has held, and what may have changed it
     #[arg(long)]
     pub verify: bool,
-    /// Where what was there before is recorded [default: $STATE_DIRECTORY, or /var/lib/forebay/doctor]
+    /// Folder for the record of old settings [default: $STATE_DIRECTORY, or /var/lib/forebay/doctor]
     #[arg(long, value_name = "FOLDER")]
     pub state: Option<PathBuf>,
-    /// Keep CPUs out of deep idle states while COMMAND runs, or until it is interrupted
+    /// Keep CPUs out of deep idle states while COMMAND runs, or until Ctrl-C
     #[arg(long, conflicts_with = "root")]
     pub hold: bool,
-    /// Measure what each setting costs here: the same load rung by rung, in interleaved rounds, and all put back
+    /// Measure the cost of each setting here: one load, setting by setting, in interleaved rounds, then put all back
     #[arg(long)]
     pub ladder: bool,
     #[command(flatten)]
     pub climbing: LadderOptions,
-    /// With --hold: what is run meanwhile
+    /// With --hold: the command to run meanwhile
     #[arg(last = true, value_name = "COMMAND", requires = "hold")]
     pub command: Vec<OsString>,
-    /// Prints the JSON schema of results; needs nothing else
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
 }

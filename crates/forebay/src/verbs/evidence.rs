@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 /// What is to be done about sources of evidence.
 #[derive(Debug, clap::Subcommand)]
 pub enum EvidenceAction {
-    /// Sources, what they tell, and why not
+    /// List sources, with what they know or what they wait for
     #[command(after_help = "Example:\n  forebay evidence pool.toml list")]
     List,
-    /// Looks for a source until it is there
+    /// Attach a source, as soon as it is there
     #[command(after_help = "Example:\n  forebay evidence pool.toml attach --disk db --mount /mnt/db")]
     Attach {
         /// The disk; may be left out where there is only one
@@ -32,7 +32,7 @@ pub enum EvidenceAction {
         #[arg(long)]
         no_files: bool,
     },
-    /// Ends all sources of a disk
+    /// Detach all sources of a disk
     #[command(after_help = "Example:\n  forebay evidence pool.toml detach --disk db")]
     Detach {
         /// The disk; may be left out where there is only one

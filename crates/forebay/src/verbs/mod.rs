@@ -30,7 +30,8 @@ mod top;
 mod verify;
 mod verify_alone;
 
-use crate::cli::{Cli, Verb};
+use crate::cli::{BuildVerb, Cli, MeasureVerb, PoolVerb, Verb};
+use crate::output::Format;
 pub use analyze::AnalyzeOptions;
 use anyhow::Result;
 pub use check::CheckOptions;
@@ -39,7 +40,6 @@ pub use convert::ConvertOptions;
 pub use disk::DiskAction;
 pub use doctor::DoctorOptions;
 pub use evidence::{EvidenceAction, table as evidence_table};
-use forebay_daemon::pool::Opening;
 pub use replay::ReplayOptions;
 pub use report::ReportOptions;
 pub use schema::asked as schema_asked;
@@ -53,42 +53,55 @@ use std::time::Duration;
 /// # Errors
 /// What failed, or a [`forebay_daemon::finding::Finding`].
 pub fn run(cli: Cli) -> Result<()> {
-    let format = cli.output;
     match cli.verb {
-        Verb::Demo(options) => crate::demo::run(&options, format),
-        Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config, salvage, without_fast, degraded, accept_loss, drop_members, wait } => {
-            let opening = match drop_members {
-                true => Opening::DropMembers,
-                false => serve::opening(salvage, without_fast, degraded, accept_loss),
-            };
-            serve::run(&config, opening, Duration::from_secs(wait), format)
+        Verb::Pool(verb) => run_pool(verb, cli.output),
+        Verb::Measure(verb) => run_measure(verb, cli.output),
+        Verb::Build(verb) => run_build(verb, cli.output),
+    }
+}
+
+fn run_pool(verb: PoolVerb, format: Format) -> Result<()> {
+    match verb {
+        PoolVerb::Demo(options) => crate::demo::run(&options, format),
+        PoolVerb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
+        PoolVerb::Serve { config, opening, wait } => {
+            serve::run(&config, opening.opening(), Duration::from_secs(wait), format)
         }
-        Verb::Status { config } => status::run(&config, format),
-        Verb::Top { config, interval, count } => top::run(&config, interval, count, format),
-        Verb::Class { config, action } => class::run(&config, action, format),
-        Verb::Evidence { config, action } => evidence::run(&config, action, format),
-        Verb::Disk { config, action } => disk::run(&config, action, format),
-        Verb::Scrub { config, action } => scrub::run(&config, action, format),
-        Verb::Attach { config, disk } => attach::attach(&config, disk, format),
-        Verb::Detach { config, disk } => attach::detach(&config, disk, format),
-        Verb::Inspect { path } => inspect::run(&path, format),
-        Verb::Verify { config, without_fast: false } => verify::run(&config, format),
-        Verb::Verify { config, without_fast: true } => verify_alone::run(&config, format),
-        Verb::Bench(options) => bench::run(&options, format),
-        Verb::Doctor(options) => doctor::run(&options, format),
-        Verb::Replay(options) => replay::run(&options, format),
-        Verb::Check(options) => check::run(&options, format),
-        Verb::Models => models::list(format),
-        Verb::Conformance(options) => models::conformance(&options, format),
-        Verb::Simulate(options) => simulate::run(&options, format),
-        Verb::Analyze(options) => analyze::run(&options, format),
-        Verb::Size(options) => size::run(&options, format),
-        Verb::Report(options) => report::run(&options, format),
-        Verb::Convert(options) => convert::run(&options, format),
-        Verb::Record(options) => record::run(&options, format),
-        Verb::Config { action } => config::run(&action, format),
-        Verb::Completions { shell } => manual::completions(shell, format),
-        Verb::Man { folder } => manual::man(&folder, format),
+        PoolVerb::Status { config } => status::run(&config, format),
+        PoolVerb::Top { config, interval, count } => top::run(&config, interval, count, format),
+        PoolVerb::Class { config, action } => class::run(&config, action, format),
+        PoolVerb::Evidence { config, action } => evidence::run(&config, action, format),
+        PoolVerb::Disk { config, action } => disk::run(&config, action, format),
+        PoolVerb::Scrub { config, action } => scrub::run(&config, action, format),
+        PoolVerb::Attach { config, disk } => attach::attach(&config, disk, format),
+        PoolVerb::Detach { config, disk } => attach::detach(&config, disk, format),
+        PoolVerb::Inspect { path } => inspect::run(&path, format),
+        PoolVerb::Verify { config, without_fast: false } => verify::run(&config, format),
+        PoolVerb::Verify { config, without_fast: true } => verify_alone::run(&config, format),
+        PoolVerb::Config { action } => config::run(&action, format),
+    }
+}
+
+fn run_measure(verb: MeasureVerb, format: Format) -> Result<()> {
+    match verb {
+        MeasureVerb::Bench(options) => bench::run(&options, format),
+        MeasureVerb::Check(options) => check::run(&options, format),
+        MeasureVerb::Doctor(options) => doctor::run(&options, format),
+        MeasureVerb::Record(options) => record::run(&options, format),
+        MeasureVerb::Analyze(options) => analyze::run(&options, format),
+        MeasureVerb::Size(options) => size::run(&options, format),
+        MeasureVerb::Replay(options) => replay::run(&options, format),
+        MeasureVerb::Convert(options) => convert::run(&options, format),
+        MeasureVerb::Report(options) => report::run(&options, format),
+        MeasureVerb::Models => models::list(format),
+        MeasureVerb::Conformance(options) => models::conformance(&options, format),
+    }
+}
+
+fn run_build(verb: BuildVerb, format: Format) -> Result<()> {
+    match verb {
+        BuildVerb::Simulate(options) => simulate::run(&options, format),
+        BuildVerb::Completions { shell } => manual::completions(shell, format),
+        BuildVerb::Man { folder } => manual::man(&folder, format),
     }
 }

@@ -4,7 +4,7 @@ mod command;
 mod live;
 mod report;
 
-use crate::cli_record::{RecordOptions, Source};
+use crate::cli::{RecordOptions, Source};
 use crate::measure::{check_new_files, signals};
 use crate::output::{self, Format};
 use crate::verbs::convert::{Converted, capture_to_parquet};

@@ -49,50 +49,50 @@ const KEYS: [&str; 14] = [
 /// Options of `forebay replay`.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayOptions {
-    /// Trace: a file, plain or packed by gzip or Zstandard, or a generator such as rocksdb:?scale=0.001
+    /// The trace: a file, plain or packed by gzip or Zstandard, or a generator such as rocksdb:?scale=0.001
     pub trace: String,
-    /// Format of the trace, where its first bytes do not tell
+    /// Format of the trace (default: found out from its first bytes)
     #[arg(long, value_name = "NAME")]
     pub format: Option<String>,
-    /// Where it is replayed: a path or a URI
+    /// Where to replay it: a path or a URI
     #[arg(long, value_name = "URI")]
     pub target: String,
-    /// Speed: recorded times are divided by this
+    /// Replay this many times as fast: divide recorded times by it
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub scale: f64,
-    /// Only requests from this time of the trace on, e.g. 90s; the replay begins there
+    /// Begin at this time of the trace, such as 90s
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Only requests before this time of the trace
+    /// End before this time of the trace
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// At most so many requests
+    /// Replay at most this many requests
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// The next request when one has ended, whatever the recorded times, in their order
+    /// Ignore recorded times: make the next request, in their order, when one has ended
     #[arg(long, conflicts_with = "scale")]
     pub as_fast_as_possible: bool,
-    /// I/Os in flight per thread: as fast as possible exactly (default 32), at recorded times at most (default 128)
+    /// I/Os in flight per thread: as fast as possible exactly (default: 32), at recorded times at most (default: 128)
     #[arg(long, value_name = "N")]
     pub depth: Option<u32>,
-    /// Threads; each takes the next request when it has room
+    /// Number of threads; each takes the next request when it has room
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: u32,
-    /// Requests beyond the target's end begin again at its begin
+    /// Map requests beyond the end of the target to its begin
     #[arg(long)]
     pub wrap: bool,
-    /// Only this volume of a trace of several
+    /// Replay only this volume of the trace
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,
-    /// A key of a job that the trace leaves open, as in a TOML job file; may be given several times
+    /// Set a key of the job that the trace leaves open, as in a TOML job file; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// What the target holds may be lost
+    /// Allow overwriting data on the target
     #[arg(long)]
     pub destroy_data: bool,
     #[command(flatten)]
     pub telemetry: TelemetryOptions,
-    /// Prints the JSON schema of results; needs nothing else
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
 }

@@ -24,10 +24,10 @@ pub struct ReportOptions {
     /// Files that forebay wrote with --output json; - is standard input
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
-    /// Only the picture of this title, as SVG that needs no page
+    /// Write only the picture with this title, as SVG
     #[arg(long, value_name = "TITLE")]
     pub picture: Option<String>,
-    /// The page; standard output where left out
+    /// File to write (default: standard output)
     #[arg(short = 'o', long = "to", value_name = "FILE")]
     pub to: Option<PathBuf>,
 }

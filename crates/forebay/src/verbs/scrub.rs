@@ -11,11 +11,11 @@ use std::path::Path;
 /// What is to be done about the scrub.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum ScrubVerb {
-    /// Begins to read everything, or goes on with that
+    /// Begin to read everything, or go on with that
     Start,
-    /// Waits until it is started again
+    /// Wait until it is started again
     Pause,
-    /// How far it is, and what it has found
+    /// Show how far it is, and what it has found
     Status,
 }
 

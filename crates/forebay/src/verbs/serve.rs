@@ -14,17 +14,6 @@ use tracing::warn;
 /// Set to 1 where the server must end with the process that started it, as in the demo.
 pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
 
-/// The way of opening that the flags select.
-pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: bool) -> Opening {
-    match (salvage, without_fast, degraded, accept_loss) {
-        (true, ..) => Opening::Salvage,
-        (_, true, ..) => Opening::WithoutFast,
-        (_, _, true, _) => Opening::Degraded,
-        (.., true) => Opening::AcceptLoss,
-        _ => Opening::Recover,
-    }
-}
-
 /// Serves the pool until a signal arrives.
 ///
 /// # Errors

@@ -21,32 +21,32 @@ const SHAPED_WAF: f64 = 1.0;
 /// Options of `forebay size`.
 #[derive(Debug, clap::Args)]
 pub struct SizeOptions {
-    /// A trace, as for analyze; one with many writes is read twice
+    /// The trace, as for analyze; one with many writes is read twice
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
     /// What can be pinned: class, hint, directory, extension, process, io-class, volume, level
     #[arg(long, default_value = "class", value_name = "WHAT")]
     pub by: String,
-    /// Memory for what is followed of blocks; beyond it they are sampled
+    /// Memory for what is known of each block; where it does not suffice, blocks are sampled
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size_bytes)]
     pub memory: u64,
-    /// Follow one block in N (a power of two) from the first on
+    /// Follow one block in N, a power of two, from the first on: faster, and nearly as exact
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub sample: u64,
-    /// Also tell what a fast tier of this size buys; several times
+    /// Also show what a fast tier of this size buys; may be repeated
     #[arg(long, value_name = "SIZE", value_parser = parse_size_bytes)]
     pub fast_size: Vec<u64>,
-    /// Drive of the fast tier, for its endurance: a preset of `forebay models`
+    /// Drive of the fast tier, for its endurance: a name from `forebay models`
     #[arg(long, default_value = "p4800x", value_name = "DRIVE")]
     pub fast: String,
     /// Drive of the capacity tier, for its endurance
     #[arg(long, default_value = "p4320", value_name = "DRIVE")]
     pub capacity: String,
-    /// Write the `[[class]]` part of a configuration for the recommended size; the file must not exist
+    /// Write `[[class]]` sections for the recommended size to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Prints the JSON schema of results; needs nothing else
+    /// Print the JSON schema of results; needs nothing else
     #[arg(long)]
     pub schema: bool,
 }

@@ -39,6 +39,21 @@ fn every_verb_has_help_with_an_example() {
     }
 }
 
+/// The ways to open a pool exclude each other; the configuration is not even looked at.
+#[test]
+fn a_pool_is_served_in_one_way() {
+    let ways = ["--salvage", "--without-fast", "--degraded", "--accept-loss", "--drop-members"];
+    for (at, one) in ways.iter().enumerate() {
+        for other in &ways[at + 1..] {
+            refused(&forebay(&["serve", "/nonexistent.toml", one, other]), 2, &[one, other, "cannot be used with"]);
+            refused(&forebay(&["serve", other, one, "--wait", "1"]), 2, &[one, other, "cannot be used with"]);
+        }
+        refused(&forebay(&["serve", one, one]), 2, &[one, "multiple times"]);
+        let alone = forebay(&["serve", "/nonexistent.toml", one, "--wait", "1", "--output", "json"]);
+        refused(&alone, 2, &["cannot read the configuration"]);
+    }
+}
+
 #[test]
 fn wrong_usage_is_2_and_help_is_0() {
     assert_eq!(code(&forebay(&["--help"])), 0);

@@ -62,25 +62,33 @@ fn everything_for_people_fits_80_columns() {
         let line = text.lines().find(|line| line.chars().count() > 80 && line.trim().contains(' '));
         assert_eq!(line, None, "{args:?}\n{text}");
     }
-    for verb in [
-        "bench",
-        "check",
-        "record",
-        "analyze",
-        "replay",
-        "size",
-        "create",
-        "serve",
-        "conformance",
-        "simulate",
-        "disk",
-        "doctor",
-        "class",
-    ] {
-        let text = at(None, &[verb, "--help"]);
-        assert!(widest(&text) <= 80, "{verb} --help\n{text}");
-    }
     assert_eq!(server.stop(), 0);
+}
+
+/// Prose that was broken in the source was broken again, so that every second line was a stub, and examples were broken
+/// where they cannot be.
+#[test]
+fn regression_help_is_wrapped_once() {
+    let examples = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.starts_with("Example"));
+        lines.filter(|line| line.starts_with(' ')).map(str::to_owned).collect()
+    };
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    for verb in std::iter::once(Vec::new()).chain(command_lines()) {
+        let arguments: Vec<_> = verb.iter().map(String::as_str).chain(["--help"]).collect();
+        let (narrow, wide) = (at(None, &arguments), at(Some("2000"), &arguments));
+        assert!(widest(&narrow) <= 80, "{verb:?} --help\n{narrow}");
+        assert_eq!(examples(&narrow), examples(&wide), "{verb:?}");
+        for (line, next) in narrow.lines().zip(narrow.lines().skip(1)) {
+            // Lists are indented by less than 10.
+            let is_prose = indent(line) == indent(next) && !(1..10).contains(&indent(line)) && !line.contains(" - ");
+            let word = next.split_whitespace().next().unwrap_or_default();
+            let fits = line.chars().count() + 1 + word.chars().count() <= 80;
+            let is_text = is_prose && !line.trim().is_empty() && !word.is_empty();
+            let is_short = is_text && fits && !line.ends_with(['.', ':']);
+            assert!(!is_short, "{verb:?} --help: {line:?} ends early\n{narrow}");
+        }
+    }
 }
 
 #[test]

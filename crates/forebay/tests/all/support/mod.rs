@@ -25,6 +25,23 @@ pub fn forebay(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
+/// The words of every verb and action: `forebay man` writes a page for each.
+pub fn command_lines() -> Vec<Vec<String>> {
+    let folder = TempDir::new().unwrap();
+    good(&forebay(&["man", folder.path().to_str().unwrap()]));
+    let pages = std::fs::read_dir(folder.path()).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap());
+    let mut lines: Vec<Vec<String>> = pages
+        .filter_map(|page| {
+            // An action may have hyphens, a verb has none.
+            let words = page.strip_suffix(".1")?.strip_prefix("forebay-")?.splitn(2, '-');
+            Some(words.map(str::to_owned).collect())
+        })
+        .collect();
+    lines.sort();
+    assert!(lines.len() > 40, "{lines:?}");
+    lines
+}
+
 pub fn code(output: &Output) -> i32 {
     output.status.code().expect("ended by a signal")
 }
