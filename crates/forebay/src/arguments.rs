@@ -34,6 +34,12 @@ pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
     // Global options may precede the verb.
     let verb = (1..arguments.len()).find(|&at| !is_flag(&arguments[at]) && arguments[at - 1] != "--output");
     let Some(verb) = verb else { return arguments };
+    let has_actions = Cli::command().find_subcommand(&arguments[verb]).is_some_and(|verb| verb.has_subcommands());
+    for help in verb..=verb + usize::from(has_actions) {
+        if arguments.get(help).is_some_and(|word| word == "help") {
+            return of_help(arguments, help);
+        }
+    }
     let actions = match behind_config(&arguments[verb]) {
         None => return arguments,
         Some(Behind::Disk) => return before_disk(arguments, verb),
@@ -46,6 +52,18 @@ pub fn config_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
         (Some(first), Some(second)) if is_action(first) && is_config(second) => arguments.swap(verb + 1, verb + 2),
         (Some(first), _) if is_action(first) => arguments.insert(verb + 1, DEFAULT_CONFIG.into()),
         _ => {}
+    }
+    arguments
+}
+
+/// What `help` at `help` shows where a flag asks it for help: the help of the words behind it, or its own.
+fn of_help(mut arguments: Vec<OsString>, help: usize) -> Vec<OsString> {
+    let is_asked = |word: &OsString| word == "--help" || word == "-h";
+    let behind = arguments.split_off(help + 1);
+    let asked = behind.iter().any(is_asked);
+    arguments.extend(behind.into_iter().filter(|word| !is_asked(word)));
+    if asked && arguments.len() == help + 1 {
+        arguments.push("help".into());
     }
     arguments
 }

@@ -16,6 +16,20 @@ fn every_verb_has_help_with_an_example() {
     }
 }
 
+/// `help --help` was an unknown subcommand.
+#[test]
+fn regression_help_has_help() {
+    let text = good(&forebay(&["help", "help"]));
+    for arguments in [&["help", "--help"][..], &["help", "-h"], &["--output", "json", "help", "--help"]] {
+        assert_eq!(good(&forebay(arguments)), text);
+    }
+    let text = good(&forebay(&["help", "serve"]));
+    assert_eq!(good(&forebay(&["serve", "--help"])), text);
+    assert_eq!(good(&forebay(&["help", "serve", "--help"])), text);
+    assert_eq!(good(&forebay(&["config", "help", "--help"])), good(&forebay(&["config", "help", "help"])));
+    refused(&forebay(&["help", "sevre"]), 2, &["sevre"]);
+}
+
 /// The ways to open a pool exclude each other; the configuration is not even looked at.
 #[test]
 fn a_pool_is_served_in_one_way() {
