@@ -2,11 +2,11 @@
 
 use super::bench_abreast;
 use super::bench_hosts;
-use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use super::bench_result::{Contents, Frame, verdict, write_files};
 use super::schema;
 use crate::hosts;
 use crate::measure::BenchOptions;
-use crate::measure::{self, JobSource, Named, Other, Session, SessionOptions, Wear, from_settings, job_table};
+use crate::measure::{self, JobSource, Named, Other, Session, SessionOptions, from_settings, job_table};
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
 use forebay_bench::job::model::{Arrival, Evidence, Job, Plan};
@@ -173,6 +173,13 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     let not_started: Vec<&str> =
         plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
     let name = session.name().to_owned();
+    let frame = Frame {
+        target: name.clone(),
+        notes: &plan.notes,
+        not_started,
+        counters: counters.as_ref(),
+        wear: wear.as_ref(),
+    };
     let show = || match format {
         Format::Json => {
             let jobs: Vec<Value> = results
@@ -180,18 +187,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .zip(&own_costs)
                 .map(|(result, own_cost)| summary::job(result, *own_cost, &reporting))
                 .collect();
-            let counters = counters.as_ref().map(counters_json);
-            output::json(json!({
-                "target": name,
-                "targets": null,
-                "hosts": null,
-                "notes": plan.notes,
-                "jobs": jobs,
-                "together": null,
-                "not_started": not_started,
-                "drive_counters": counters,
-                "models": wear.as_ref().map(Wear::json),
-            }))
+            output::json(frame.json(Contents { jobs, ..Contents::default() }))
         }
         Format::Table => {
             let tables: Vec<String> = results
@@ -199,17 +195,8 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
                 .zip(&own_costs)
                 .map(|(result, own_cost)| job_table(&name, result, *own_cost, &reporting))
                 .collect();
-            output::text(&tables.join("\n\n"))?;
-            if !not_started.is_empty() {
-                output::text(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
-            }
-            if let Some(table) = counters.as_ref().and_then(counters_table) {
-                output::text(&table)?;
-            }
-            if let Some(table) = wear.as_ref().and_then(Wear::table) {
-                output::text(&format!("\n{table}"))?;
-            }
-            Ok(())
+            frame.show_jobs(&tables)?;
+            frame.show_counted()
         }
     };
     // After the result was shown, so that an unwritable file does not lose the result. The files are written even where the printed result

@@ -1,6 +1,6 @@
 //! `forebay bench` with several targets: each job runs on all of them at the same time.
 
-use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use super::bench_result::{Contents, Frame, counters_json, counters_rows, counters_table, verdict, write_files};
 use crate::measure::{Abreast, BenchOptions, Named, OfJob, Session, Wear, job_table};
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
@@ -89,22 +89,18 @@ fn show(
     let not_started: Vec<&str> = plan.groups.iter().flatten().skip(found.len()).map(|job| job.name.as_str()).collect();
     // The tool's own cost is the same on each target.
     let costs = session.own_costs_ns(found.iter().filter_map(|of_job| of_job.on_each.first()));
+    let frame = Frame { target: names.join(", "), notes: &plan.notes, not_started, counters: None, wear: None };
     match format {
         Format::Json => {
             let one = |result: &JobResult, cost: Option<f64>| summary::job(result, cost, reporting);
             let jobs =
                 found.iter().zip(&costs).flat_map(|(of_job, cost)| of_job.on_each.iter().map(|each| one(each, *cost)));
             let together = found.iter().zip(&costs).map(|(of_job, cost)| one(&of_job.together, *cost));
-            output::json(json!({
-                "target": names.join(", "),
-                "targets": after.iter().map(OfTarget::json).collect::<Vec<_>>(),
-                "hosts": null,
-                "notes": plan.notes,
-                "jobs": jobs.collect::<Vec<Value>>(),
-                "together": together.collect::<Vec<Value>>(),
-                "not_started": not_started,
-                "drive_counters": null,
-                "models": null,
+            output::json(frame.json(Contents {
+                jobs: jobs.collect(),
+                together: Some(together.collect()),
+                targets: Some(after.iter().map(OfTarget::json).collect()),
+                ..Contents::default()
             }))
         }
         Format::Table => {
@@ -119,10 +115,7 @@ fn show(
                     reporting,
                 ));
             }
-            output::text(&tables.join("\n\n"))?;
-            if !not_started.is_empty() {
-                output::text(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
-            }
+            frame.show_jobs(&tables)?;
             after.iter().try_for_each(OfTarget::show)
         }
     }
@@ -138,10 +131,8 @@ impl OfTarget {
     }
 
     fn show(&self) -> Result<()> {
-        let tables = [self.counters.as_ref().and_then(counters_table), self.wear.as_ref().and_then(Wear::table)];
-        tables
-            .into_iter()
-            .flatten()
-            .try_for_each(|table| output::text(&format!("\n{}\n{}", self.name, table.trim_start_matches('\n'))))
+        let counters = self.counters.as_ref().and_then(|counters| counters_table(counters_rows(counters)));
+        let tables = [counters, self.wear.as_ref().and_then(Wear::table)];
+        tables.into_iter().flatten().try_for_each(|table| output::text(&format!("\n{}\n{table}", self.name)))
     }
 }

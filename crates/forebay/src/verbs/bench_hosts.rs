@@ -1,7 +1,7 @@
 //! `forebay bench` on several hosts: each job runs on all of them at the same time.
 
 use super::bench_abreast::{self, split};
-use super::bench_result::{verdict, write_files};
+use super::bench_result::{Contents, Frame, counters_table, verdict, write_files};
 use crate::hosts::{Command, Coordinated, DriveCounters, HostName, OfHost, Work, coordinate};
 use crate::measure::{self, BenchOptions, JobSource, Named, by_job, interval_of_jobs, job_table};
 use crate::output::{self, Format, time};
@@ -92,27 +92,24 @@ fn show(plan: &Plan, results: &[JobResult], hosts: &[OfHost], reporting: &Report
     // Results of a job: those of all hosts, followed by the combined one.
     let of_job = hosts.len() + usize::from(hosts.len() > 1);
     let all: Vec<&str> = plan.groups.iter().flatten().map(|job| job.name.as_str()).collect();
-    let not_started = &all[(results.len() / of_job).min(all.len())..];
+    let not_started = all[(results.len() / of_job).min(all.len())..].to_vec();
     let on_each = || {
         results.chunks(of_job).enumerate().flat_map(|(job, of_job)| {
             of_job.iter().zip(hosts).map(move |(result, host)| (result, host, own_cost(host, job)))
         })
     };
     let together = || results.chunks(of_job).filter_map(|of_job| of_job.get(hosts.len()));
+    let names: Vec<String> = hosts.iter().map(|host| host.name.to_string()).collect();
+    let frame = Frame { target: names.join(", "), notes: &plan.notes, not_started, counters: None, wear: None };
     match format {
         Format::Json => {
-            let names: Vec<String> = hosts.iter().map(|host| host.name.to_string()).collect();
             let several = hosts.len() > 1;
-            output::json(json!({
-                "target": names.join(", "),
-                "targets": hosts.iter().map(target_json).collect::<Vec<_>>(),
-                "hosts": hosts.iter().map(host_json).collect::<Vec<_>>(),
-                "notes": plan.notes,
-                "jobs": on_each().map(|(result, _, cost)| summary::job(result, cost, reporting)).collect::<Vec<_>>(),
-                "together": several.then(|| together().map(|all| summary::job(all, None, reporting)).collect::<Vec<_>>()),
-                "not_started": not_started,
-                "drive_counters": null,
-                "models": null,
+            output::json(frame.json(Contents {
+                jobs: on_each().map(|(result, _, cost)| summary::job(result, cost, reporting)).collect(),
+                together: several.then(|| together().map(|all| summary::job(all, None, reporting)).collect()),
+                targets: Some(hosts.iter().map(target_json).collect()),
+                hosts: Some(hosts.iter().map(host_json).collect()),
+                ..Contents::default()
             }))
         }
         Format::Table => {
@@ -129,14 +126,11 @@ fn show(plan: &Plan, results: &[JobResult], hosts: &[OfHost], reporting: &Report
                     all.map(|all| job_table(&format!("all {} hosts together", hosts.len()), all, None, reporting)),
                 );
             }
-            output::text(&tables.join("\n\n"))?;
-            if !not_started.is_empty() {
-                output::text(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
-            }
+            frame.show_jobs(&tables)?;
             output::text(&format!("\n{}", hosts_table(hosts)))?;
             hosts
                 .iter()
-                .filter_map(|host| Some((host, counters_table(host.done.drive_counters.as_ref()?)?)))
+                .filter_map(|host| Some((host, counters_table(counters_rows(host.done.drive_counters.as_ref()?))?)))
                 .try_for_each(|(host, table)| output::text(&format!("\n{}\n{table}", host.name)))
         }
     }
@@ -174,15 +168,14 @@ fn hosts_table(hosts: &[OfHost]) -> String {
     output::table(&head, 2, &rows)
 }
 
-fn counters_table(counters: &DriveCounters) -> Option<String> {
+/// Rows of the counters of a host that have changed.
+fn counters_rows(counters: &DriveCounters) -> Vec<Vec<String>> {
     let text = |value: Option<i128>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let moved = counters.values.iter().filter(|(_, counter)| counter.before != counter.after);
-    let rows: Vec<Vec<String>> = moved
+    moved
         .map(|(name, counter)| {
             let (before, after) = (counter.before.map(i128::from), counter.after.map(i128::from));
             vec![name.replace('_', " "), text(before), text(after), text(counter.change.map(i128::from))]
         })
-        .collect();
-    let table = output::table(&["drive counter (all users of the drive)", "before", "after", "change"], 1, &rows);
-    (!rows.is_empty()).then_some(table)
+        .collect()
 }

@@ -1,6 +1,6 @@
-//! Common end of verbs that run jobs: output files, counters of the drive, and the verdict.
+//! Common end of verbs that run jobs: the frame of their result, output files, counters of the drive, and the verdict.
 
-use crate::measure::BenchOptions;
+use crate::measure::{BenchOptions, Wear};
 use crate::output;
 use anyhow::{Context, Result};
 use forebay_bench::output::{fio, fio_log};
@@ -11,6 +11,71 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What the results of all verbs that run jobs have around the jobs.
+pub(super) struct Frame<'a> {
+    /// Name of the target, or of all.
+    pub target: String,
+    /// Notes of the plan.
+    pub notes: &'a [String],
+    /// Names of the jobs that were never started.
+    pub not_started: Vec<&'a str>,
+    /// What the drive counted, of a single target.
+    pub counters: Option<&'a Difference>,
+    /// What the models counted, of a single target.
+    pub wear: Option<&'a Wear>,
+}
+
+/// What a result has in its frame.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Results of the jobs, on each target.
+    pub jobs: Vec<Value>,
+    /// Results of the jobs on all targets together, where there are several.
+    pub together: Option<Vec<Value>>,
+    /// The targets, where there may be several.
+    pub targets: Option<Vec<Value>>,
+    /// The hosts, where they are not this one.
+    pub hosts: Option<Vec<Value>>,
+    /// The trace, of a replay.
+    pub replay: Option<Value>,
+}
+
+impl Frame<'_> {
+    pub(super) fn json(&self, contents: Contents) -> Value {
+        let mut value = json!({
+            "target": self.target,
+            "targets": contents.targets,
+            "hosts": contents.hosts,
+            "notes": self.notes,
+            "jobs": contents.jobs,
+            "together": contents.together,
+            "not_started": self.not_started,
+        });
+        if let Some(replay) = contents.replay {
+            value["replay"] = replay;
+        }
+        value["drive_counters"] = json!(self.counters.map(counters_json));
+        value["models"] = json!(self.wear.map(Wear::json));
+        value
+    }
+
+    /// Shows the tables of the jobs, and which were never started.
+    pub(super) fn show_jobs(&self, tables: &[String]) -> Result<()> {
+        output::text(&tables.join("\n\n"))?;
+        if self.not_started.is_empty() {
+            return Ok(());
+        }
+        output::text(&format!("\nnote: never started, since the run was ended: {}", self.not_started.join(", ")))
+    }
+
+    /// Shows what the drive and the models counted.
+    pub(super) fn show_counted(&self) -> Result<()> {
+        let counters = self.counters.and_then(|counters| counters_table(counters_rows(counters)));
+        let tables = [counters, self.wear.and_then(Wear::table)];
+        tables.into_iter().flatten().try_for_each(|table| output::text(&format!("\n{table}")))
+    }
+}
+
 /// The drive's own counters over the whole run, which include I/O of other processes.
 pub(super) fn counters_json(counters: &Difference) -> Value {
     let values = counters.values().into_iter();
@@ -20,11 +85,16 @@ pub(super) fn counters_json(counters: &Difference) -> Value {
     json!({ "values": values.map(change).collect::<serde_json::Map<_, _>>(), "left_out": counters.left_out() })
 }
 
-pub(super) fn counters_table(counters: &Difference) -> Option<String> {
+/// Rows of the counters that have changed.
+pub(super) fn counters_rows(counters: &Difference) -> Vec<Vec<String>> {
     let moved = counters.rows().into_iter().filter(|(_, before, after, _)| before != after);
-    let rows: Vec<Vec<String>> = moved.map(|(name, before, after, change)| vec![name, before, after, change]).collect();
-    let table = output::table(&["drive counter (all users of the drive)", "before", "after", "change"], 1, &rows);
-    (!rows.is_empty()).then(|| format!("\n{table}"))
+    moved.map(|(name, before, after, change)| vec![name, before, after, change]).collect()
+}
+
+/// Rows of counters as a table; none without rows.
+pub(super) fn counters_table(rows: Vec<Vec<String>>) -> Option<String> {
+    let head = ["drive counter (all users of the drive)", "before", "after", "change"];
+    (!rows.is_empty()).then(|| output::table(&head, 1, &rows))
 }
 
 pub(super) fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {

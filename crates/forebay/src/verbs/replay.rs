@@ -1,9 +1,9 @@
 //! `forebay replay`.
 
-use super::bench_result::{counters_json, counters_table, verdict};
+use super::bench_result::{Contents, Frame, verdict};
 use super::schema;
 use crate::measure::TelemetryOptions;
-use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
+use crate::measure::{self, HintWriter, Session, TraceReader, from_settings, job_table, time_ns};
 use crate::output::{self, Format, count, size, time};
 use crate::traces::no_such_volume;
 use anyhow::{Context, Result, bail};
@@ -162,31 +162,25 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let drift = results.first().and_then(|result| result.drift.as_ref());
+    let frame = Frame {
+        target: session.name().to_owned(),
+        notes: &plan.notes,
+        not_started: if results.is_empty() { vec![NAME] } else { Vec::new() },
+        counters: counters.as_ref(),
+        wear: wear.as_ref(),
+    };
     let show = || match format {
-        Format::Json => output::json(json!({
-            "target": session.name(),
-            "targets": null,
-            "hosts": null,
-            "notes": plan.notes,
-            "jobs": results.iter().map(|result| summary::job(result, None, &reporting)).collect::<Vec<_>>(),
-            "together": null,
-            "not_started": if results.is_empty() { vec![NAME] } else { Vec::new() },
-            "replay": replay_json(options, &known, drift, &reporting),
-            "drive_counters": counters.as_ref().map(counters_json),
-            "models": wear.as_ref().map(Wear::json),
+        Format::Json => output::json(frame.json(Contents {
+            jobs: results.iter().map(|result| summary::job(result, None, &reporting)).collect(),
+            replay: Some(replay_json(options, &known, drift, &reporting)),
+            ..Contents::default()
         })),
         Format::Table => {
             for result in &results {
                 output::text(&job_table(session.name(), result, None, &reporting))?;
             }
             output::text(&replay_table(&known, drift))?;
-            if let Some(table) = counters.as_ref().and_then(counters_table) {
-                output::text(&table)?;
-            }
-            if let Some(table) = wear.as_ref().and_then(Wear::table) {
-                output::text(&format!("\n{table}"))?;
-            }
-            Ok(())
+            frame.show_counted()
         }
     };
     // What goes wrong after the result was shown does not cost it; and where nobody reads it the records are converted all
