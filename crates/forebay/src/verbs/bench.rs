@@ -219,7 +219,6 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             "dropped": summary.dropped,
             "torn_tail_bytes": summary.torn_tail_bytes,
             "damaged_bytes": summary.damaged_bytes,
-            "whole": summary.is_whole(),
             "is_whole": summary.is_whole(),
             "has_footer": summary.footer.is_some(),
         })),

@@ -77,7 +77,7 @@ fn ctrl_c_keeps_what_records_there_are() {
         "--output",
         "json",
     ])));
-    assert_eq!((&found["records"], &found["whole"]), (&ios.into(), &true.into()));
+    assert_eq!((&found["records"], &found["is_whole"]), (&ios.into(), &true.into()));
     assert!(std::fs::read(parquet).unwrap().starts_with(b"PAR1"));
 }
 

@@ -28,7 +28,7 @@ fn recorded(place: &Place) -> String {
     let found = converted(place, &records);
     assert_eq!((found["records"].as_u64(), &found["dropped"]), (Some(ios - dropped), &dropped.into()));
     assert_eq!(
-        (&found["whole"], &found["torn_tail_bytes"], &found["damaged_bytes"]),
+        (&found["is_whole"], &found["torn_tail_bytes"], &found["damaged_bytes"]),
         (&(dropped == 0).into(), &0.into(), &0.into())
     );
     let of_run = std::fs::read(parquet).unwrap();
@@ -65,7 +65,7 @@ fn records_are_converted_whole_torn_and_damaged() {
     let found = converted(&place, &torn);
     let left = found["records"].as_u64().unwrap();
     assert!(0 < left && left < all, "{left} of {all}");
-    assert!(found["torn_tail_bytes"].as_u64().unwrap() > 0 && found["whole"] == false, "{found}");
+    assert!(found["torn_tail_bytes"].as_u64().unwrap() > 0 && found["is_whole"] == false, "{found}");
 
     let damaged = place.text("damaged.fbt");
     let mut changed = bytes.clone();
@@ -78,7 +78,7 @@ fn records_are_converted_whole_torn_and_damaged() {
     assert_ne!(code(&output), 2, "{}", err(&output));
     let found = json(&out(&output));
     let left = found["records"].as_u64().unwrap();
-    assert!(0 < left && left < all && found["whole"] == false, "{left} of {all}");
+    assert!(0 < left && left < all && found["is_whole"] == false, "{left} of {all}");
     assert!(found["damaged_bytes"].as_u64().unwrap() > 0, "{found}");
 }
 
