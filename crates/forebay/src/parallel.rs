@@ -1,4 +1,4 @@
-//! Computes the cells of a table in parallel.
+//! Does independent work in parallel, such as the cells of a table.
 
 use forebay_block::lock;
 use std::collections::BTreeMap;
@@ -12,7 +12,11 @@ pub fn processors() -> usize {
 
 /// Applies `work` to each cell and returns the results in order; on as many threads as processors, at most 8.
 pub fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
-    let threads = processors().min(8);
+    on_threads(processors().min(8), cells, work)
+}
+
+/// Applies `work` to each cell on that many threads, and returns the results in order.
+pub fn on_threads<C: Sync, R: Send>(threads: usize, cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -1,21 +1,24 @@
 //! Traces by name: a file of any format, a generator, or a directory with many traces.
 
 mod blocks;
+mod findings;
 mod levels;
+mod options;
 mod read;
 mod rules;
 
 pub use blocks::{Blocks, What, read_blocks};
-pub use levels::Levels;
+pub use findings::{faults, faults_json, lacks_levels, unknown, warn_of_levels};
+pub use options::{FollowingOptions, ReadingOptions, wanted_columns};
 pub use read::{Order, Read, Reader, no_such_volume, read, read_by};
-pub use rules::{Loaded, load as load_rules};
+pub use rules::load as load_rules;
 
 use anyhow::{Context, Result, anyhow, bail};
 use forebay_trace::format::parquet::{Wanted, partitions};
 use forebay_trace::format::segments::is_later_file;
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
-use levels::Leveled;
+use levels::{Leveled, Levels};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

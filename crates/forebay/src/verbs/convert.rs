@@ -1,9 +1,8 @@
 //! `forebay convert`: a trace of any format, or a generator, as Parquet, fio's log, blktrace's binary or CSV.
 
-use super::analyze::{ReadingOptions, faults_json};
 use crate::measure::check_new_files;
 use crate::output::{self, Format};
-use crate::traces::{self, Named, Order, read};
+use crate::traces::{self, Named, Order, ReadingOptions, faults, faults_json, read};
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
 use forebay_trace::format::{
@@ -188,7 +187,7 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
             "refused": faults_json(&refused),
         })),
         Format::Table => {
-            super::analyze::faults(&read.faults).iter().chain(&read.notes).try_for_each(|line| output::text(line))?;
+            faults(&read.faults).iter().chain(&read.notes).try_for_each(|line| output::text(line))?;
             if refused.count > 0 {
                 output::text(&format!(
                     "{} with values that the format cannot hold left out; the first:",

@@ -1,11 +1,12 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
 use super::schema;
 use crate::measure::Live;
 use crate::output::{self, Format, ratio, size, table};
-use crate::parallel::processors;
-use crate::traces::{self, Loaded, Order, read};
+use crate::traces::{
+    self, FollowingOptions, Order, ReadingOptions, faults, faults_json, lacks_levels, read, unknown, wanted_columns,
+    warn_of_levels,
+};
 use anyhow::{Context, Result, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_model::endurance::{self, Effective, Life, Limit, Tier};
@@ -25,15 +26,8 @@ pub struct SizeOptions {
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
-    /// What can be pinned: class, hint, directory, extension, process, io-class, volume, level
-    #[arg(long, default_value = "class", value_name = "WHAT")]
-    pub by: String,
-    /// Memory for what is known of each block; where it does not suffice, blocks are sampled
-    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size_bytes)]
-    pub memory: u64,
-    /// Follow one block in N, a power of two, from the first on: faster, and nearly as exact
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub sample: u64,
+    #[command(flatten)]
+    pub following: FollowingOptions,
     /// Also show what a fast tier of this size buys; may be repeated
     #[arg(long, value_name = "SIZE", value_parser = parse_size_bytes)]
     pub fast_size: Vec<u64>,
@@ -75,36 +69,24 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if options.schema {
         return schema::print("size");
     }
-    if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
-        bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
-    }
-    if options.memory < 1 << 20 {
-        bail!("--memory: at least 1MiB");
-    }
+    options.following.check()?;
     if let Some(path) = options.config.as_deref().filter(|path| path.exists()) {
         bail!("--config {}: exists already; name a file that does not", path.display());
     }
     let (fast, capacity) = (life("fast", &options.fast)?, life("capacity", &options.capacity)?);
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
-    let Loaded { rules, bypassed } = options.reading.rules()?;
+    let rules = options.reading.rules()?;
     if options.trace == "-" {
         bail!("a trace may be read twice, and standard input can be read once: write it to a file first");
     }
     let volume = options.reading.volume.as_deref();
-    let by = by(&options.by)?;
+    let by = options.following.by()?;
     let list = options.reading.named(&options.trace)?;
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
     };
-    let how = Options {
-        memory_bytes: options.memory,
-        sample_halvings: options.sample.trailing_zeros(),
-        by,
-        rules,
-        bypassed,
-        processors: processors(),
-    };
-    let columns = wanted(&how);
+    let how = options.following.analysis(by, rules, 1);
+    let columns = wanted_columns(&how);
     let mut analysis = Analysis::keeping_writes(&how);
     let (live, mut taken) = (Live::new(), 0);
     let first = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {

@@ -2,9 +2,8 @@
 
 use super::over_time;
 use crate::output::{count, ratio, size, table, time};
-use crate::traces::Read;
+use crate::traces::{Read, faults, unknown};
 use forebay_block::figures::rate;
-use forebay_trace::Faults;
 use forebay_trace::analysis::{DEPTHS, Direction, Operation, Report, Spread};
 
 /// Depths with a row each; higher ones are summed up. Also the number of processes shown.
@@ -19,34 +18,6 @@ fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {
         || "-".to_owned(),
         |s| format!("p50 {}, p90 {}, p99 {}, max {}", show(s.p50), show(s.p90), show(s.p99), show(s.max)),
     )
-}
-
-/// Unreadable parts, one line each; empty where there are none.
-pub fn faults(faults: &Faults) -> Vec<String> {
-    let missing = faults.missing_note();
-    if faults.count == 0 {
-        return missing.into_iter().collect();
-    }
-    let unit = if faults.by_line { "line" } else { "byte" };
-    let mut lines =
-        vec![format!("{} of the trace could not be read, and left out; the first:", count(faults.count, "part"))];
-    lines.extend(faults.first.iter().map(|fault| format!("  {unit} {}: {}", fault.place, fault.what)));
-    lines.extend(missing);
-    lines
-}
-
-/// A line with the predicates that the trace has no data for; empty where there are none.
-pub fn unknown(report: &Report) -> Option<String> {
-    (!report.unknown.is_empty()).then(|| {
-        let mut names: Vec<&str> = Vec::new();
-        for predicate in &report.unknown {
-            let name = predicate.split(':').next().unwrap_or(predicate);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        format!("rules ask for what no request of the trace tells, which is unknown then: {}", names.join(", "))
-    })
 }
 
 fn direction(name: &str, direction: &Direction) -> Vec<String> {
