@@ -20,6 +20,7 @@ mod journal_end;
 mod lost_devices;
 mod memory;
 mod reads;
+mod rewritten;
 mod space;
 mod status;
 mod summaries;

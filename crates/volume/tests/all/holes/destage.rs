@@ -90,7 +90,7 @@ fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
 }
 
 /// A stop did not wait for jobs in progress, and let others begin: their moves followed in the journal the root that says that nothing follows. Where
-/// they could not be read, the next start gave them up without a word to the user.
+/// they could not be read, the next start gave them up and nobody learned of it.
 #[test]
 fn regression_nothing_follows_the_root_of_a_clean_stop() {
     let mut rig = two_leaves_staged();
