@@ -382,7 +382,7 @@ impl Source {
             "files": files,
             "hinted_bytes": bytes(0),
             "mapped_bytes": bytes(1),
-            "untold_bytes": bytes(2),
+            "unknown_bytes": bytes(2),
         })
     }
 }

@@ -130,7 +130,7 @@ const POOL: &[Metric] = &[
     ),
     scaled(
         counter(
-            "mirror_mended_bytes",
+            "mended_bytes",
             "/counters/mended_blocks",
             "Wrong on one member of a mirror, or of a tier with parity, and written again from others",
         ),
@@ -206,7 +206,7 @@ const POOL: &[Metric] = &[
     // promtool's linter would take the word "summary" for a metric type.
     counter("band_index_errors", "/counters/summary_errors", "Band summaries that could not be written or read"),
     counter("trim_errors", "/counters/trim_errors", "Trims that failed"),
-    counter("migration_errors", "/counters/mover_errors", "Destage and garbage collection jobs that failed"),
+    counter("migration_errors", "/counters/migration_errors", "Destage and garbage collection jobs that failed"),
 ];
 
 const TIERS: &[Metric] = &[

@@ -265,7 +265,7 @@ fn counters_json(counters: &Counters) -> Value {
         "last_checkpoint_error": counters.last_checkpoint_error,
         "summary_errors": counters.summary_errors,
         "trim_errors": counters.trim_errors,
-        "mover_errors": counters.migration_errors,
+        "migration_errors": counters.migration_errors,
     })
 }
 

@@ -82,11 +82,11 @@ pub fn table(evidence: &Value) -> String {
                 files["files"].to_string(),
                 size(&source["hinted_bytes"]),
                 size(&source["mapped_bytes"]),
-                size(&source["untold_bytes"]),
+                size(&source["unknown_bytes"]),
             ]
         })
         .collect();
-    let head = ["DISK", "DEVICE", "MOUNT", "HINTS", "FILES", "KNOWN", "BY HINT", "BY MAP", "UNTOLD"];
+    let head = ["DISK", "DEVICE", "MOUNT", "HINTS", "FILES", "KNOWN", "BY HINT", "BY MAP", "UNKNOWN"];
     let mut lines = vec![output::table(&head, 5, &rows)];
     for source in sources() {
         for (what, part) in [("hints", &source["hints"]), ("files", &source["files"])] {

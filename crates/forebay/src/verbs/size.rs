@@ -136,7 +136,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "exact": first.is_exact(&report) && sizes.one_block_in == 1,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
-            "untold": report.unknown,
+            "unknown": report.unknown,
             "rewrites_max": sizes.rewrites_max,
             "footprint_bytes": sizes.footprint_bytes,
             "written_footprint_bytes": sizes.written_footprint_bytes,

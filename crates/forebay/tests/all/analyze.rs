@@ -537,11 +537,11 @@ fn levels_are_those_of_rocksdbs_log() {
     let rules = rules.to_str().unwrap();
     let by_rule = json(&["analyze", trace, "--rules", rules, "--rocksdb-log", log]);
     assert_eq!((written(&by_rule, "upper"), written(&by_rule, "lower")), (three, five));
-    assert_eq!(by_rule["report"]["untold"].as_array().unwrap().len(), 0);
+    assert_eq!(by_rule["report"]["unknown"].as_array().unwrap().len(), 0);
     // Without the LOG the levels are unknown, and the output says so.
     let without = json(&["analyze", trace, "--rules", rules]);
     assert_eq!((written(&without, "upper"), written(&without, "lower")), (0, 0));
-    assert_eq!(without["report"]["untold"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
+    assert_eq!(without["report"]["unknown"], serde_json::json!(["rocksdb.level:0..4", "rocksdb.level:ge:4"]));
     let text = String::from_utf8(forebay(&["size", trace, "--rules", rules]).stdout).unwrap();
     assert!(text.contains("which is unknown then: rocksdb.level\n"), "{text}");
     let said = String::from_utf8(forebay(&["analyze", trace, "--by", "level"]).stderr).unwrap();

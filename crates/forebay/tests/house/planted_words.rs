@@ -17,6 +17,7 @@ fn listed_words_are_seen() {
             format!("let a_{} = 1;", word.replace(' ', "_")),
             format!("const A_{}: u8 = 1;", word.replace(' ', "_").to_uppercase()),
             format!("struct {capitals}Of;"),
+            format!("json!({{ \"a_{}\": 1 }})", word.replace(' ', "_")),
         ] {
             assert!(found(&text).contains(&word), "{text}");
         }

@@ -1,6 +1,6 @@
 //! Rust source as the rules see it: code without comments, strings and tests; comments without code.
 
-/// One `.rs` file taken apart. All three texts have the line structure of the file.
+/// One `.rs` file taken apart. All four texts have the line structure of the file.
 pub struct Source {
     /// Path from the top of the repository.
     pub path: String,
@@ -12,14 +12,16 @@ pub struct Source {
     pub product: String,
     /// Comments alone.
     pub comments: String,
+    /// String literals that are one identifier, such as the keys of JSON.
+    pub keys: String,
 }
 
 impl Source {
     /// Takes `text` apart.
     pub fn new(path: &str, text: &str) -> Self {
-        let (code, comments) = split(text);
+        let (code, comments, keys) = split(text);
         let product = if is_test_path(path) { blank(&code) } else { without_tests(&code) };
-        Self { path: path.to_owned(), lines: text.lines().count(), code, product, comments }
+        Self { path: path.to_owned(), lines: text.lines().count(), code, product, comments, keys }
     }
 
     /// Files and folders of the modules that this file declares for tests only (`#[cfg(test)] mod x;`).
@@ -57,13 +59,14 @@ fn blank(text: &str) -> String {
     text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect()
 }
 
-/// Code and comments of `text`, each with blanks where the other is.
-fn split(text: &str) -> (String, String) {
+/// Code, comments and keys of `text`, each with blanks where the others are.
+fn split(text: &str) -> (String, String, String) {
     let bytes = text.as_bytes();
     let mut code = vec![b' '; bytes.len()];
     let mut comments = vec![b' '; bytes.len()];
+    let mut keys = vec![b' '; bytes.len()];
     for (at, byte) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
-        (code[at], comments[at]) = (*byte, *byte);
+        (code[at], comments[at], keys[at]) = (*byte, *byte, *byte);
     }
     let mut at = 0;
     while at < bytes.len() {
@@ -76,7 +79,12 @@ fn split(text: &str) -> (String, String) {
         } else if let Some(length) = (!in_word).then(|| raw_string_length(rest)).flatten() {
             at += length;
         } else if rest[0] == b'"' {
-            at += quoted_length(rest);
+            let end = at + quoted_length(rest);
+            let inside = at + 1..end.saturating_sub(1).max(at + 1);
+            if bytes[inside.clone()].iter().all(|byte| is_word(*byte)) {
+                keys[inside.clone()].copy_from_slice(&bytes[inside]);
+            }
+            at = end;
         } else if let Some(length) = char_length(rest) {
             at += length;
         } else {
@@ -85,7 +93,8 @@ fn split(text: &str) -> (String, String) {
         }
     }
     // Only whole ASCII characters and whole comments were copied, so the texts are UTF-8 up to stray bytes.
-    (String::from_utf8_lossy(&code).into_owned(), String::from_utf8_lossy(&comments).into_owned())
+    let [code, comments, keys] = [code, comments, keys].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (code, comments, keys)
 }
 
 /// Length of the comment at the start of `rest`; block comments nest.

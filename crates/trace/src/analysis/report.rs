@@ -260,7 +260,6 @@ pub struct Report {
     /// Number of requests with a time before that of the previous one.
     pub back_in_time: u64,
     /// Predicates of the rules for which no request of the trace had the information; they are neither true nor false.
-    #[serde(rename = "untold")]
     pub unknown: Vec<String>,
     /// Requests left out: beyond 64 PiB, or larger than 64 MiB.
     pub absurd: u64,
