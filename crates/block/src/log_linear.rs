@@ -18,6 +18,14 @@ pub const fn bounds<const BITS: u32>(bucket: usize) -> (u64, u64) {
     (smallest, smallest + ((1 << octave) - 1))
 }
 
+/// The middle of a bucket, rounded up.
+#[inline]
+#[must_use]
+pub const fn middle<const BITS: u32>(bucket: usize) -> u64 {
+    let (smallest, largest) = bounds::<BITS>(bucket);
+    smallest + (largest - smallest).div_ceil(2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +63,6 @@ mod tests {
             (0..512).all(|value| bucket::<9>(value) == value as usize && bounds::<9>(value as usize) == (value, value))
         );
         assert_eq!((bucket::<4>(32), bucket::<4>(33), bounds::<4>(32)), (32, 32, (32, 33)));
+        assert_eq!([31, 32, 48, 64].map(middle::<4>), [31, 33, 66, 132]);
     }
 }

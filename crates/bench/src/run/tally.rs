@@ -5,6 +5,7 @@
 //! known to one part in 1024. The crate's own recorder checks for resizing and counter widths, which cannot occur here. Results are
 //! returned as the crate's histograms.
 
+use forebay_block::log_linear::{bucket, middle};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -30,24 +31,6 @@ impl Default for Tally {
     }
 }
 
-#[inline]
-fn index_of(value: u64) -> usize {
-    // The bit set makes the shift 0 for small values.
-    let shift = 63 - HALF_BITS - (value | 1 << HALF_BITS).leading_zeros();
-    ((shift as usize) << HALF_BITS) + (value >> shift) as usize
-}
-
-/// The middle of the values that share a counter.
-fn value_of(index: usize) -> u64 {
-    let half = 1 << HALF_BITS;
-    if index < 2 * half {
-        return index as u64;
-    }
-    let shift = (index >> HALF_BITS) as u32 - 1;
-    let lowest = ((index - ((shift as usize) << HALF_BITS)) as u64) << shift;
-    lowest + (1 << (shift - 1))
-}
-
 impl Tally {
     /// An empty tally.
     #[must_use]
@@ -60,7 +43,7 @@ impl Tally {
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let value = latency_ns.min(VALUE_MAX);
-        self.counts[index_of(value)] += 1;
+        self.counts[bucket::<HALF_BITS>(value)] += 1;
         self.sum_ns += value;
         self.min_ns = self.min_ns.min(value);
         self.max_ns = self.max_ns.max(value);
@@ -119,7 +102,11 @@ impl Tally {
     }
 
     fn used(&self) -> std::ops::Range<usize> {
-        if self.min_ns > self.max_ns { 0..0 } else { index_of(self.min_ns)..index_of(self.max_ns) + 1 }
+        if self.min_ns > self.max_ns {
+            0..0
+        } else {
+            bucket::<HALF_BITS>(self.min_ns)..bucket::<HALF_BITS>(self.max_ns) + 1
+        }
     }
 
     /// Sets all counts to 0.
@@ -138,7 +125,7 @@ impl Tally {
         for index in self.used() {
             seen += u64::from(self.counts[index]);
             while at < N && seen >= ranks[at] {
-                found[at] = value_of(index).clamp(self.min_ns, self.max_ns);
+                found[at] = middle::<HALF_BITS>(index).clamp(self.min_ns, self.max_ns);
                 at += 1;
             }
             if at == N {
@@ -252,7 +239,7 @@ pub fn add_to(histogram: &mut Histogram<u64>, tally: &Tally) {
     for index in tally.used() {
         let count = tally.counts[index];
         if count > 0 {
-            histogram.saturating_record_n(value_of(index), u64::from(count));
+            histogram.saturating_record_n(middle::<HALF_BITS>(index), u64::from(count));
         }
     }
 }
@@ -272,7 +259,10 @@ mod tests {
             histogram.reset();
             histogram.saturating_record(value);
             assert_eq!(ours.max(), histogram.max(), "{value}");
-            assert!(histogram.equivalent(value_of(index_of(value)), value) || value == 0, "{value}");
+            assert!(
+                histogram.equivalent(middle::<HALF_BITS>(bucket::<HALF_BITS>(value)), value) || value == 0,
+                "{value}"
+            );
         }
     }
 

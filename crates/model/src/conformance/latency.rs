@@ -72,16 +72,11 @@ impl Latencies {
         for (index, count) in self.counts.iter().enumerate().rev() {
             seen += count;
             if seen > above {
-                return Some(middle_ns(index));
+                return Some(log_linear::middle::<STEP_BITS>(index));
             }
         }
         None
     }
-}
-
-fn middle_ns(index: usize) -> u64 {
-    let (smallest, largest) = log_linear::bounds::<STEP_BITS>(index);
-    smallest + (largest - smallest).div_ceil(2)
 }
 
 #[cfg(test)]
@@ -91,7 +86,7 @@ mod tests {
     #[test]
     fn a_middle_is_near() {
         for latency_ns in (0..4000).chain((1..40).map(|bit| (1 << bit) + 12_345)) {
-            let middle = middle_ns(log_linear::bucket::<STEP_BITS>(latency_ns));
+            let middle = log_linear::middle::<STEP_BITS>(log_linear::bucket::<STEP_BITS>(latency_ns));
             assert!(middle.abs_diff(latency_ns) <= latency_ns / 512, "{latency_ns} {middle}");
         }
     }
