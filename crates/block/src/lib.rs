@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod device;
 pub mod figures;
 pub mod geometry;
+pub mod hash;
 pub mod ident;
 mod lock;
 pub mod log_linear;

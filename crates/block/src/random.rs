@@ -3,6 +3,8 @@
 //! xoshiro256++ 1.0 (Blackman and Vigna, <https://prng.di.unimi.it/xoshiro256plusplus.c>, public domain), its state
 //! filled from the seed by SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>), as its authors advise.
 
+use crate::hash::splitmix64;
+
 /// Name and version of the sequence. It changes whenever a method here would return another value for a seed.
 pub const GENERATOR: &str = "xoshiro256++/splitmix64 v1";
 
@@ -19,10 +21,7 @@ impl Random {
         let mut x = seed;
         let state = std::array::from_fn(|_| {
             x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = x;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
+            splitmix64(x)
         });
         Self { state }
     }

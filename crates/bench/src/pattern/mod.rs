@@ -41,6 +41,7 @@ pub use error::PatternError;
 
 use crate::job::model::{Job, Pattern, SizeMix};
 use choice::{CHOICES_MAX, Weighted};
+use forebay_block::hash::murmur64;
 use forebay_block::{OpKind, Random};
 use place::{Place, Size, Walk};
 use shapes::Shape;
@@ -146,17 +147,10 @@ impl Generator {
     }
 }
 
-/// The seed of one part of a job, far from those of the others: the 64-bit finaliser of MurmurHash3 (public domain), applied twice, because
-/// neighbouring seeds must not give [`Random`] overlapping states.
+/// The seed of one part of a job, far from those of the others: hashed twice, because neighbouring seeds must not give [`Random`]
+/// overlapping states.
 fn mix_seed(seed: u64, part: u64) -> u64 {
-    let mix = |mut x: u64| {
-        x ^= x >> 33;
-        x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
-        x ^= x >> 33;
-        x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        x ^ (x >> 33)
-    };
-    mix(seed ^ mix(part.wrapping_add(0x6a09_e667_f3bc_c909)))
+    murmur64(seed ^ murmur64(part.wrapping_add(0x6a09_e667_f3bc_c909)))
 }
 
 fn kinds(job: &Job) -> Result<Weighted<OpKind>, PatternError> {

@@ -5,9 +5,10 @@
 //! such a block counts, with weight one (a stratum that is taken completely, Cochran, "Sampling Techniques", chapter 5). That introduces no
 //! bias: earlier accesses count as the sample has them, and whether a block is found does not depend on the sample.
 
-use super::sampling::{address, hash};
+use super::sampling::address;
 use super::stack::{Place, Stack};
 use crate::hash::Seed;
+use forebay_block::hash::splitmix64;
 use std::collections::{BTreeMap, HashMap};
 
 /// A block is hot if it has one of this many accesses.
@@ -35,7 +36,7 @@ impl Finder {
         let (begin, end) = (self.accesses, self.accesses + count);
         let length = 1_u64 << self.doublings;
         for stretch in begin >> self.doublings..=(end - 1) >> self.doublings {
-            let at = (stretch << self.doublings) + hash(stretch << 6 ^ u64::from(self.doublings)) % length;
+            let at = (stretch << self.doublings) + splitmix64(stretch << 6 ^ u64::from(self.doublings)) % length;
             if (begin..end).contains(&at) {
                 self.note(address(volume, first + (at - begin)), &mut found);
             }

@@ -5,6 +5,8 @@
 //! than one with as many blocks from anywhere (stratified sampling, Cochran, "Sampling Techniques", chapter 5). If accesses have a stride
 //! of a group or more, it says as much.
 
+use forebay_block::hash::splitmix64;
+
 /// Levels of the tree of neighbours (pairs, pairs of pairs, and so on) for which one hash has enough bits.
 const LEVELS: u32 = 6;
 /// Number of blocks in a group, for which one hash chooses.
@@ -18,13 +20,6 @@ pub struct Sample {
     halvings: u32,
 }
 
-/// A hash of 64 bits (the finaliser of SplitMix64, Steele et al. 2014).
-pub fn hash(key: u64) -> u64 {
-    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ (key >> 31)
-}
-
 /// Address of a block of a volume; blocks are below 2^44, volumes below 2^20.
 pub fn address(volume: u32, block: u64) -> u64 {
     u64::from(volume) << 44 | block
@@ -33,7 +28,7 @@ pub fn address(volume: u32, block: u64) -> u64 {
 /// The choices of a group: bit `n` is the half that node `n` of its tree follows. The root is node 1; the halves of node `n` are nodes `2n`
 /// and `2n + 1`, down to the members, nodes 64 to 127.
 fn choices(group: u64, round: u64) -> u64 {
-    hash(group.wrapping_add(SALT.wrapping_mul(round + 1)))
+    splitmix64(group.wrapping_add(SALT.wrapping_mul(round + 1)))
 }
 
 impl Sample {
@@ -57,7 +52,7 @@ impl Sample {
     /// different groups.
     pub fn group(self, address: u64, groups: usize) -> usize {
         let (number, groups) = (address >> self.halvings.min(63), groups as u64);
-        (number.wrapping_add(hash((number / groups) ^ SALT)) % groups) as usize
+        (number.wrapping_add(splitmix64((number / groups) ^ SALT)) % groups) as usize
     }
 
     /// Whether a block is followed.

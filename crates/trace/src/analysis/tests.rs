@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Knows, Names};
+use forebay_block::hash::splitmix64;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -238,7 +239,7 @@ fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
     let mut state = placement;
     let mut random = move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        sampling::hash(state)
+        splitmix64(state)
     };
     let first = random() % (1 << 30);
     (0..12_000)
@@ -247,7 +248,7 @@ fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
             // The first block has 8 % of all accesses, the next ones 1.4, 1.0, .8 %.
             let rank = ((random() >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * 30_000.0;
             let block =
-                if is_scattered { sampling::hash(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
+                if is_scattered { splitmix64(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
             Request::new(at * 1000, op, block * BLOCK, BLOCK)
         })
         .collect()

@@ -5,6 +5,7 @@ use super::page::{Entry, LEAF_ENTRIES, leaf_entry};
 use super::{is_sealed, seal};
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
+use forebay_block::hash::murmur64;
 
 /// Map leaves that one page describes.
 pub const PAGE_LEAVES: usize = 32;
@@ -50,11 +51,8 @@ impl Tier {
 /// The contribution of one checksum to the sum of its leaf.
 #[must_use]
 pub fn term(at: usize, checksum: u32) -> u64 {
-    // The finaliser of MurmurHash3, 64 bit (public domain): sums of its values collide by chance only.
-    let mut x = u64::from(checksum) | (at as u64 + 1) << 32;
-    x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    x = (x ^ x >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    x ^ x >> 33
+    // Sums of these values collide by chance only.
+    murmur64(u64::from(checksum) | (at as u64 + 1) << 32)
 }
 
 /// Where the blocks of a leaf live.

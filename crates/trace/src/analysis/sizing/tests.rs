@@ -1,9 +1,10 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
-use super::super::{Analysis, By, sampling};
+use super::super::{Analysis, By};
 use super::*;
 use crate::Lifetime;
+use forebay_block::hash::splitmix64;
 use proptest::prelude::*;
 
 fn options() -> Options {
@@ -40,8 +41,8 @@ fn sized_by(requests: &[Request], more_bytes: &[u64], options: &Options) -> (Rep
 fn what_the_first_pass_keeps_is_as_good_as_the_trace() {
     let requests: Vec<Request> = (0..30_000_u64)
         .map(|at| {
-            let block = sampling::hash(at) % 2000 * (1 + at % 3 * 20);
-            let (op, blocks) = match sampling::hash(at * 7) % 10 {
+            let block = splitmix64(at) % 2000 * (1 + at % 3 * 20);
+            let (op, blocks) = match splitmix64(at * 7) % 10 {
                 0 => (Op::Discard, 300),
                 1..=3 => (Op::Read, 8),
                 4 => (Op::Write, 40),
@@ -224,8 +225,8 @@ fn regression_the_error_of_a_sample_holds_where_few_blocks_are_written_most() {
     for placement in 0..30_u64 {
         let requests: Vec<Request> = (0..10_000_u64)
             .map(|at| {
-                let share = (sampling::hash(placement << 32 | at) >> 11) as f64 / (1_u64 << 53) as f64;
-                let block = sampling::hash(placement << 20 | (share.powi(4) * 30_000.0) as u64) % (1 << 34);
+                let share = (splitmix64(placement << 32 | at) >> 11) as f64 / (1_u64 << 53) as f64;
+                let block = splitmix64(placement << 20 | (share.powi(4) * 30_000.0) as u64) % (1 << 34);
                 Request::new(at * 1000, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
             })
             .collect();
