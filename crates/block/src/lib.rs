@@ -27,5 +27,7 @@ pub use virtual_time::{VirtualClock, VirtualQueue};
 
 /// Unit of mapping and of atomic writes, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
+/// [`BLOCK_BYTES`] for positions on devices.
+pub const BLOCK_BYTES_U64: u64 = BLOCK_BYTES as u64;
 /// Unit of locations, and the smallest unit that a power cut leaves whole, in bytes.
 pub const SECTOR_BYTES: usize = 512;

@@ -4,13 +4,12 @@
 //! ago. A hint of the kernel names the file of a few blocks as they are written. The newer source wins, so a look at
 //! a deleted table that arrives late does not take blocks away from the log that has them now.
 
-use forebay_block::ClassId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, ClassId};
 use forebay_prism::FileHints;
 use forebay_trace::files::{Change, Extent};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-const BLOCK_BYTES: u64 = 4096;
 /// Most blocks in one correction: a few leaves of the map, so that hosts' requests are served between corrections.
 const CORRECTION_BLOCKS: u64 = 1600;
 

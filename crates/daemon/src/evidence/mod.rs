@@ -14,7 +14,7 @@ mod source;
 
 use cgroups::Cgroups;
 use files::Correction;
-use forebay_block::{ClassId, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, ClassId, DiskId};
 use forebay_prism::{ClassTable, Direction, FileHints, HostHints, Intent, Need, Prism};
 use forebay_trace::Flags;
 use forebay_volume::{HintPart, HintParts};
@@ -25,7 +25,6 @@ pub use source::Wanted;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const BLOCK_BYTES: u64 = 4096;
 /// Most sources of a pool.
 const SOURCES_MAX: usize = 16;
 /// Most process names that are remembered.

@@ -5,7 +5,7 @@ use super::files::Files;
 use super::find::{Place, is_there};
 use super::hints::{Hint, Hints};
 use crate::text::chain;
-use forebay_block::{ClassId, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, ClassId, DiskId};
 use forebay_prism::FileHints;
 use forebay_trace::Flags;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
@@ -24,7 +24,6 @@ const EVENTS_MAX: usize = 4096;
 /// Most changes of files, and most extents, applied in one tick.
 const CHANGES_MAX: usize = 256;
 const EXTENTS_MAX: usize = 8192;
-const BLOCK_BYTES: u64 = 4096;
 
 /// What to look for, as configured or requested.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::config::{Config, Disk};
 use crate::text;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_block::checksum::crc32c;
-use forebay_block::{Device, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Device, DiskId};
 use forebay_device::{OpenMode, Target};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{Devices, Engine, Pool};
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use std::fs::Metadata;
 use tracing::{info, warn};
 
-const BLOCK: u64 = 4096;
 /// Samples of a base whose checksums identify it: `PARTS` of `PART_BYTES` each, spread evenly, and the first
 /// `HEAD_BYTES`, in which file systems, partition tables and databases leave a trace of each change.
 const PARTS: u64 = 64;

@@ -1,10 +1,9 @@
 //! State of the read cache, as JSON for the status.
 
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 use forebay_volume::Engine;
 use forebay_volume::engine::ReadCacheStatus;
 use serde_json::{Value, json};
-
-const BLOCK: u64 = 4096;
 
 /// Contents of the read cache, and its counters since the start; null where no class has a read cache.
 pub fn json(engine: &Engine) -> Value {

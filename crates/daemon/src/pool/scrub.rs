@@ -1,10 +1,9 @@
 //! State of the scrub, as JSON for the status.
 
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 use forebay_volume::Engine;
 use forebay_volume::layout::scrub_record::{PARITY, Pass, ScrubState};
 use serde_json::{Value, json};
-
-const BLOCK: u64 = 4096;
 
 fn name(engine: &Engine, id: u16) -> Option<&str> {
     engine.disks().find(|disk| disk.id.0 == id).map(|disk| disk.name.as_str())

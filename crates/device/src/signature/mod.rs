@@ -14,13 +14,11 @@ pub use content::{FileContent, file_content, first_content};
 pub use probe::Signature;
 
 use crate::blocking;
-use forebay_block::{Buf, Device, IoError, IoErrorKind};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, Buf, Device, IoError, IoErrorKind};
 use probe::{Probe, Read};
 
 /// Bytes at the start of the device that hold most magics; one read covers them all.
 const HEAD_BYTES: u64 = 68 << 10;
-/// Size of the reads where some blocks are unreadable.
-const BLOCK_BYTES: u64 = 4096;
 /// Most unreadable blocks that are tolerated: each may take a drive many seconds.
 const UNREADABLE_MAX: u32 = 16;
 

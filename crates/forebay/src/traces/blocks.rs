@@ -3,11 +3,10 @@
 use super::read::{Order, read};
 use super::{Named, named};
 use anyhow::Result;
+use forebay_block::BLOCK_BYTES_U64 as BLOCK_BYTES;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Op, Request};
 use std::collections::HashMap;
-
-const BLOCK_BYTES: u64 = 4096;
 
 /// Effect of a request on its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

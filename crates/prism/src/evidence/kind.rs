@@ -1,7 +1,7 @@
 //! The possible verdicts about a block.
 
 /// The block size of the data path: 4 KiB.
-pub(super) const BLOCK: u64 = forebay_block::BLOCK_BYTES as u64;
+pub(super) const BLOCK: u64 = forebay_block::BLOCK_BYTES_U64;
 
 /// The system to which a structure belongs, or in whose space a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::stack::{LIVE_MAX, Place, Stack};
 use std::hint::black_box;
 
 /// Bytes in a block.
-pub const BLOCK_BYTES: u64 = 4096;
+pub const BLOCK_BYTES: u64 = forebay_block::BLOCK_BYTES_U64;
 /// Most blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
 /// Approximate memory of a followed block in bytes: its state (40), its marks (2), and its number, which takes up to 94 if no neighbour is

@@ -247,8 +247,7 @@ fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
             let op = if random() % 2 == 0 { Op::Read } else { Op::Write };
             // The first block has 8 % of all accesses, the next ones 1.4, 1.0, .8 %.
             let rank = ((random() >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * 30_000.0;
-            let block =
-                if is_scattered { splitmix64(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
+            let block = if is_scattered { splitmix64(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
             Request::new(at * 1000, op, block * BLOCK, BLOCK)
         })
         .collect()

@@ -1,11 +1,8 @@
 //! The parameters of a generator, `?key=value&key=value`.
 
 use super::GenerateError;
-use forebay_block::mistakes::nearest;
+use forebay_block::mistakes::{cut, nearest};
 use forebay_block::size::parse_size_bytes;
-
-/// Most characters of a foreign text that an error repeats.
-const SHOWN_CHARS: usize = 40;
 
 /// Parameters with known keys, each at most once.
 pub(super) struct Parameters<'a> {
@@ -98,7 +95,7 @@ impl<'a> Parameters<'a> {
 }
 
 fn shown(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
+    cut(text).escape_debug().to_string()
 }
 
 #[cfg(test)]

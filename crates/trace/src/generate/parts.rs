@@ -3,7 +3,7 @@
 use forebay_block::Random;
 
 /// Size of a file-system block in bytes; all sizes here are multiples of it.
-pub(super) const BLOCK_BYTES: u64 = 4096;
+pub(super) const BLOCK_BYTES: u64 = forebay_block::BLOCK_BYTES_U64;
 
 /// Largest data request in bytes. Larger transfers are split, as by the kernel for the NVMe drives of the published runs (128 KiB maximum
 /// data transfer size).

@@ -12,9 +12,7 @@ use super::setup::Setup;
 use crate::layout::base::Base;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
-use forebay_block::DiskId;
-
-const BLOCK: u64 = 4096;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
 
 /// The frames of a disk's leaves from one on, which hold nothing; `None` where one of these leaves is on a device, or
 /// being changed.

@@ -12,7 +12,7 @@ use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
 use crate::layout::stream::Lifetime;
 use crate::map::frames::Frame;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
-use forebay_block::ClassId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, ClassId};
 use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
@@ -25,8 +25,6 @@ const KEPT_QUEUES: u32 = 4;
 const SHRINKING_QUEUES: u32 = 32;
 /// Only while no more bytes than this wait there: a journal batch waits behind them.
 const SHRINKING_BYTES: u64 = 4 << 20;
-/// Bytes of a block of a disk.
-const BLOCK_BYTES: u64 = 4096;
 /// Slots kept for pages of the map in addition to those that are counted.
 const SLOTS_SPARE: u64 = 16;
 

@@ -6,7 +6,7 @@ use super::leisure::Leisure;
 use super::scrub::Blocks;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::ops::Range;
@@ -23,7 +23,6 @@ const FAILED_MAX: usize = 64;
 const REST_NS: u64 = 5_000_000_000;
 /// How long nothing is copied after the pool could not take it for the first time, in nanoseconds; the next time twice as long, and [`REST_NS`] at most.
 const FIRST_REST_NS: u64 = 20_000_000;
-const BLOCK: u64 = 4096;
 
 /// How far the copying of one disk is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

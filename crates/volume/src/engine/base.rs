@@ -1,10 +1,9 @@
 //! Bases: devices with older data, over which disks lie while that data is adopted. Nothing is written to them.
 
 use crate::layout::page::{BLOCK_GRAINS, Span};
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
 use std::collections::BTreeMap;
 
-const BLOCK: u64 = 4096;
 /// Bit of a location: the rest is a place in the base of the block's own disk. No pool is long enough to have it.
 const IN_BASE: u64 = 1 << 61;
 

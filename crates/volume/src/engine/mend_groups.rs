@@ -11,9 +11,8 @@ use crate::layout::page::GRAIN_BYTES;
 use crate::layout::root::BandState;
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
-use forebay_block::{Buf, Op, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, Op, Vectored};
 
-const BLOCK: usize = 4096;
 /// Groups that are mended at once for hosts. Others are mended when they are read the next time.
 pub(crate) const AT_ONCE: usize = 4;
 

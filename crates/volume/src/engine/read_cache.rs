@@ -8,10 +8,8 @@ use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
 use crate::space::bands::Bands;
-use forebay_block::{Buf, ClassId, DiskId};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, ClassId, DiskId};
 use forebay_prism::Place;
-
-const BLOCK: usize = 4096;
 
 /// The generation of the band in which a location was written; none where nothing was written.
 fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {

@@ -5,7 +5,7 @@ use super::brought::Brought;
 use super::leisure::Leisure;
 use crate::layout::scrub_record::{PARITY, Pass, ScrubRecord, ScrubState};
 use crate::request::RequestError;
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
 use std::ops::Range;
 
 /// Most blocks read at once.
@@ -18,8 +18,6 @@ const AWAY_TRIES_MAX: u8 = 60;
 const WAITS_MAX: u32 = 600;
 /// How long a pass waits at most for suspects (bands whose parity does not match their data) to be emptied. While it waits, the next start finds them again.
 const SUSPECTS_NS: u64 = 600_000_000_000;
-/// Bytes of a block.
-const BLOCK: u64 = 4096;
 
 /// Blocks of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

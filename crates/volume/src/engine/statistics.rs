@@ -2,11 +2,10 @@
 
 use super::served::{Latencies, RequestCounts};
 use crate::layout::page::{Entry, GRAIN_BYTES};
-use forebay_block::ClassId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, ClassId};
 use forebay_prism::ClassStats;
 use std::collections::BTreeMap;
 
-const BLOCK: u64 = 4096;
 const GRAIN: u64 = GRAIN_BYTES as u64;
 
 /// Counts since the start.

@@ -5,7 +5,7 @@ use forebay_block::mistakes::shown;
 use thiserror::Error;
 
 /// A block in bytes.
-pub const BLOCK: u64 = 4096;
+pub const BLOCK: u64 = forebay_block::BLOCK_BYTES_U64;
 /// Bytes of a place in the log of rows that are not whole yet: a header and a block of parity.
 pub const SLOT_BYTES: u64 = 2 * BLOCK;
 /// Rows after which the parity goes to the next members, so that all of them are worn and read alike: 1 MiB of each.

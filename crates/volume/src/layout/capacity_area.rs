@@ -4,6 +4,7 @@ use super::band_summary::{BandShape, PACKED_TIMES_MAX, SUMMARY_PAGES_MAX, UNWRIT
 use super::codec::{Reader, Writer};
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 
 /// The device that holds it: the first of the capacity tier.
 pub const DEVICE: usize = 1;
@@ -13,7 +14,6 @@ pub const HEADER_BYTES: usize = 4096;
 pub const UNAPPLIED_MAX: usize = 256;
 /// Bytes of a reference to a page.
 pub const PAGE_REF_BYTES: u64 = 12;
-const BLOCK: u64 = 4096;
 /// Room for the table of disks, in bytes.
 const DISKS_BYTES: u64 = 16 << 10;
 

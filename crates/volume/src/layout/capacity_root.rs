@@ -13,6 +13,7 @@ use super::root::{BandRoot, BandState};
 use super::superblock::Superblock;
 use super::tier_page::PAGE_LEAVES;
 use super::{is_sealed, seal};
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 use forebay_block::checksum::crc32c;
 use std::collections::BTreeSet;
 
@@ -20,7 +21,6 @@ use std::collections::BTreeSet;
 pub const ALL_LISTED: u32 = u32::MAX;
 const HEADER_MAGIC: [u8; 4] = *b"FBCH";
 const MAGIC: [u8; 4] = *b"FBCR";
-const BLOCK: u64 = 4096;
 const FREE: u32 = 1 << 31;
 const DISK_BYTES_MAX: u64 = 1 << 58;
 /// Flag in the size of a disk that lies over a base, whose fields follow: for a program without bases no disk is that large.

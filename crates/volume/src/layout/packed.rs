@@ -13,13 +13,12 @@
 //! room for more beside the place of a compressed block; all these bits together see any damage.
 
 use super::page::{CHECKSUM_BITS, GRAIN_BYTES};
-use forebay_block::DiskId;
 use forebay_block::checksum::{block_checksum, block_hash};
+use forebay_block::{BLOCK_BYTES as BLOCK, DiskId};
 use forebay_prism::Compress;
 use std::fmt;
 use zstd::bulk;
 
-const BLOCK: usize = 4096;
 const HEADER_BYTES: usize = 4;
 const CHECK_BYTES: usize = 2;
 const LENGTH_BITS: u32 = 12;

@@ -5,8 +5,7 @@ use crate::engine::Engine;
 use crate::io::Devices;
 use crate::layout::superblock::Superblock;
 use crate::layout::warm_list::{HEAD_BYTES, HEAD_OFFSET_BYTES, WarmChunk, WarmHead};
-
-const BLOCK: u64 = 4096;
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 
 /// Reads the list, and gives its entries to the engine. A failure here does not keep the pool from being opened: a chunk that is damaged or
 /// overwritten ends the list.

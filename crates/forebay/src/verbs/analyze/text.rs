@@ -3,14 +3,14 @@
 use super::over_time;
 use crate::output::{count, ratio, size, table, time};
 use crate::traces::{Read, faults, unknown};
-use forebay_block::figures::rate;
+use forebay_block::figures::{self, rate};
 use forebay_trace::analysis::{DEPTHS, Direction, Operation, Report, Spread};
 
 /// Depths with a row each; higher ones are summed up. Also the number of processes shown.
 const DEPTHS_SHOWN: usize = 16;
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+    share.map_or_else(|| "-".to_owned(), figures::percent)
 }
 
 fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {

@@ -12,14 +12,13 @@ use crate::layout::capacity_root::{CapacityBand, CapacityHeader, CapacityRoot, D
 use crate::layout::root::Root;
 use crate::layout::tier_page::TierPage;
 use crate::map::tiers::{PageKey, Tiers, Work};
-use forebay_block::{Buf, DiskId, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, DiskId, IoError, Op, SharedBuf, Vectored};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Pages read and written at once.
 const IN_FLIGHT_MAX: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
-const BLOCK: usize = 4096;
 
 /// After this many failed attempts in a row on this side checkpoints go on without it.
 const FAILURES_MAX: u32 = 3;

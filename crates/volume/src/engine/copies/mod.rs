@@ -22,7 +22,7 @@ use crate::layout::warm_list::WarmEntry;
 use crate::space::slots::Slots;
 use cache::{Cache, Found, Held, State, Table};
 use forebay_block::checksum::block_checksum;
-use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use forebay_placement::cache::{Admitted, Counts, Key, Seen};
 use forebay_prism::ClassTable;
 use memory::are_wanted;
@@ -31,7 +31,6 @@ use recent::Recent;
 use share::Share;
 use warm::WarmWriter;
 
-const BLOCK: usize = 4096;
 /// Memory for copies in flight: this part of the limit, and at most and at least so many blocks.
 const ARRIVING_PART: u64 = 64;
 const ARRIVING_MAX_BLOCKS: u64 = 2048;

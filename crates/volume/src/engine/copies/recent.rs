@@ -4,10 +4,9 @@
 //! served if the map names the same now.
 
 use crate::layout::page::Span;
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES as BLOCK, DiskId};
 use forebay_placement::cache::{Key, S3Fifo};
 
-const BLOCK: usize = 4096;
 /// Memory for each block: the block, 44 bytes of the policy, and what the map named.
 pub(super) const BYTES_PER_BLOCK: u64 = (BLOCK + 44 + size_of::<Named>()) as u64;
 

@@ -10,9 +10,8 @@ use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
 use crate::layout::stream::Stream;
 use crate::space::bands::Grant;
 use crate::space::fitting::Wanted;
-use forebay_block::{Buf, Op, SharedBuf};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, Op, SharedBuf};
 
-const BLOCK: usize = 4096;
 /// Most blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
 /// Most candidates that are considered for one write of compressed blocks.

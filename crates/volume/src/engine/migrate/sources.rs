@@ -9,9 +9,8 @@ use crate::engine::mend_groups;
 use crate::layout::packed::is_stored;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
 use crate::readings::good;
-use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, IoError, Op, SharedBuf, Vectored};
 
-const BLOCK: usize = 4096;
 /// Blocks of one read of a destage, and blocks of one job in flight from which on it sends no more reads: a host's request on the fast device waits behind few
 /// of them, 20 to 50 us of an Optane-class drive with four jobs. Blocks count, and not reads, or a job whose sources lie apart would move 8 KiB in each
 /// latency. Where slots run short, and a share of the writes goes past the fast tier, more are read at once.

@@ -13,10 +13,8 @@ use crate::layout::base::Base;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
-use forebay_block::{Buf, DiskId, IoError};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, DiskId, IoError};
 use std::ops::Range;
-
-const BLOCK: u64 = 4096;
 
 /// The first run of blocks, within one leaf and at most as long as one step, that the pool does not have; where the leaf is not in memory, that it may not
 /// have. Damaged blocks count as missing: the base may have what was lost.

@@ -4,10 +4,8 @@
 //! their checksums; where they differ it reads from the device.
 
 use crate::space::groups::GroupKey;
-use forebay_block::Buf;
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf};
 use std::collections::BTreeMap;
-
-const BLOCK: usize = 4096;
 
 /// A part of a read that waits for a group.
 #[derive(Debug)]

@@ -11,11 +11,9 @@ use crate::layout::record::{Record, Target, packed_write_bytes, put_write, write
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream, class_hint};
 use crate::request::RequestError;
-use forebay_block::{IoError, IoErrorKind, SharedBuf};
+use forebay_block::{BLOCK_BYTES as BLOCK, IoError, IoErrorKind, SharedBuf};
 use forebay_prism::Place;
 use smallvec::SmallVec;
-
-const BLOCK: usize = 4096;
 
 impl Engine {
     /// Sets whether writes that bypass the fast tier are durable when they are answered. This is for devices whose caches are this process's memory, below

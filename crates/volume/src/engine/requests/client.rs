@@ -2,10 +2,9 @@
 
 use crate::engine::clock::Clock;
 use crate::request::{Extent, HintParts, RequestError};
-use forebay_block::{Buf, ClassId, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, ClassId, DiskId};
 use smallvec::SmallVec;
 
-const BLOCK: u64 = 4096;
 /// The export of what no host asked for.
 const NO_EXPORT: u16 = u16::MAX;
 

@@ -7,10 +7,8 @@ use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
 use crate::layout::page::{Entry, LEAF_ENTRIES, Span, leaf_entry};
 use crate::space::bands::Bands;
-use forebay_block::Buf;
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf};
 use smallvec::SmallVec;
-
-const BLOCK: usize = 4096;
 
 /// Writes the blocks of a piece that were wrong, and were read well at last, to where they lie, and nothing else: of what lies beside
 /// them in a row, parity may be all that is left. Only blocks that the map still names are written: other space may have been given to

@@ -7,10 +7,8 @@ use crate::layout::packed::is_stored;
 use crate::layout::page::{self, Entry, Window};
 use crate::readings::single;
 use crate::request::RequestError;
-use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, ClassId, IoError, Op, Vectored};
 use smallvec::SmallVec;
-
-const BLOCK: usize = 4096;
 
 impl Engine {
     /// Reads the block that is partly overwritten.

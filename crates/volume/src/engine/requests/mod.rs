@@ -37,12 +37,11 @@ pub(crate) use wants::Wants;
 use super::Engine;
 use super::served::RequestKind;
 use crate::request::{Completion, Outcome, RequestError};
-use forebay_block::{Buf, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, DiskId};
 use parts::joined;
 use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;
 
-const BLOCK: u64 = 4096;
 /// Bit that marks the owner of a range as a client (a sweep or a step of adoption) rather than a piece.
 const CLIENT: u32 = 1 << 31;
 

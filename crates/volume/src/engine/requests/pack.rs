@@ -3,10 +3,9 @@
 use super::piece::Piece;
 use crate::engine::packing::Packing;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
-use forebay_block::ClassId;
+use forebay_block::{BLOCK_BYTES as BLOCK, ClassId};
 use forebay_prism::Compress;
 
-const BLOCK: usize = 4096;
 /// A host waits for this: higher levels of Zstandard would be clearly slower than a QLC drive.
 const LEVEL_MAX: u8 = 3;
 /// Where less than this part of the blocks would be saved, all of them are stored uncompressed.

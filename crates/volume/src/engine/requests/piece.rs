@@ -10,11 +10,10 @@ use crate::layout::stored::Stored;
 use crate::layout::stream::Lifetime;
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::Run;
 use smallvec::SmallVec;
 
-const BLOCK: usize = 4096;
 /// In `spans`: on no device. No pool is long enough to have this location.
 pub(super) const NOWHERE: Span = Span::whole(1 << 62);
 /// In `spans`: in memory. No device has this location either.

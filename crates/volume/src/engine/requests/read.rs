@@ -10,11 +10,10 @@ use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span};
 use crate::request::RequestError;
-use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, IoError, IoErrorKind, Op, Vectored};
 use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
-const BLOCK: usize = 4096;
 /// How often a read is looked up again because its data has moved, in addition to the readings at one place. For each move, space must have been freed, made
 /// durable, reused and written during one device read: more than a few of these are no coincidence.
 const MOVES_MAX: u8 = 16;

@@ -11,9 +11,8 @@ use crate::map::index::NO_FRAME;
 use crate::readings::good;
 use crate::request::RequestError;
 use crate::space::groups::GroupKey;
-use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, DiskId, IoError, Op, Vectored};
 
-const BLOCK: usize = 4096;
 /// Blocks of a disk among which those of a group are counted. Where they are at least half of the group, the whole
 /// group is read.
 const LOOK_BLOCKS: u64 = 128;

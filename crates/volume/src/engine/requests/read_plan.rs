@@ -5,11 +5,9 @@ use super::piece::{IN_MEMORY, NOWHERE, Piece, PieceKind};
 use crate::engine::Setup;
 use crate::engine::base::{Bases, is_in_base};
 use crate::layout::page::{Span, Window};
-use forebay_block::Op;
 use forebay_block::checksum::block_checksum;
+use forebay_block::{BLOCK_BYTES as BLOCK, Op};
 use smallvec::SmallVec;
-
-const BLOCK: usize = 4096;
 
 /// How the blocks of a piece are read at its next reading.
 pub(super) struct ReadPlan {

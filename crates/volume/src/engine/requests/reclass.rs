@@ -4,11 +4,9 @@ use super::piece::Fill;
 use crate::engine::Engine;
 use crate::layout::page::Entry;
 use crate::request::{HintPart, HintParts};
-use forebay_block::{ClassId, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, ClassId, DiskId};
 use forebay_prism::{Direction, HostFacts, Intent, Lifetime, Run};
 use smallvec::SmallVec;
-
-const BLOCK: u64 = 4096;
 
 /// What a change of class is based on.
 pub(crate) struct Reclass {

@@ -11,10 +11,8 @@ use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::scrub_record::PARITY;
 use crate::space::bands::Bands;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::ops::Range;
-
-const BLOCK: u64 = 4096;
 
 /// Blocks that an index page maps.
 const PAGE_BLOCKS: u64 = (LEAF_ENTRIES * INDEX_ENTRIES) as u64;

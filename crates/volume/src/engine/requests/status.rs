@@ -7,8 +7,7 @@ use crate::engine::map::Leaf;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::map::index::Disk;
 use crate::request::{Extent, ExtentState};
-
-const BLOCK: u64 = 4096;
+use forebay_block::BLOCK_BYTES_U64 as BLOCK;
 
 impl Engine {
     /// Starts the first or next piece of a block-status request. The caller keeps the request from ending meanwhile.

@@ -4,10 +4,9 @@ use super::client::{Client, ClientKind, Sweep};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::Engine;
 use crate::request::{Completion, Op, Outcome, Request, RequestError};
-use forebay_block::{Buf, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, DiskId};
 use smallvec::SmallVec;
 
-const BLOCK: u64 = 4096;
 /// Longest read or write in bytes.
 pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
 

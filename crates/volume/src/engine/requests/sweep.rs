@@ -8,10 +8,9 @@ use super::wants::Wants;
 use crate::engine::Engine;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::write_bytes;
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
 use smallvec::smallvec;
 
-const BLOCK: u64 = 4096;
 /// Leaves of one sweep that are changed at once.
 const SWEEP_PIECES_MAX: usize = 64;
 

@@ -5,9 +5,7 @@ use crate::layout::packed::is_stored;
 use crate::layout::page::Window;
 use crate::readings::single;
 use crate::request::RequestError;
-use forebay_block::{Buf, Vectored};
-
-const BLOCK: usize = 4096;
+use forebay_block::{BLOCK_BYTES as BLOCK, Buf, Vectored};
 
 impl Engine {
     /// A run of compressed blocks was read, with what lies around them.

@@ -13,11 +13,10 @@ use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::map::frames::Frame;
 use crate::request::RequestError;
-use forebay_block::{ClassId, DiskId, SharedBuf};
+use forebay_block::{BLOCK_BYTES as BLOCK, ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-const BLOCK: usize = 4096;
 /// Most bytes that the records of one block can take.
 const RECORD_BYTES_PER_BLOCK: usize = 32;
 
