@@ -65,3 +65,25 @@ fn work_on<S, B>(mut state: S, todo: &Receiver<B>, done: &SyncSender<B>, work: f
     }
     state
 }
+
+#[cfg(test)]
+// In tests, a panic reports the failure.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_thread_of_an_owner_that_is_gone_ends() {
+        let state = Arc::new(());
+        let worker = Worker::start("test", 2, Arc::clone(&state), |_, _: &mut ()| true).unwrap();
+        (0..2).for_each(|_| worker.give(()));
+        drop(worker);
+        let begun = Instant::now();
+        while Arc::strong_count(&state) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the thread goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

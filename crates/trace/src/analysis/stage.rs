@@ -129,13 +129,6 @@ mod tests {
         (0..count).for_each(|_| stage.add(|on| on.push(Placed { request, has_time: true, row: None, parts })));
     }
 
-    #[test]
-    fn requests_that_nobody_analyses_to_the_end_are_forgotten() {
-        let mut stage = Stage::new(&Options { processors: 2, ..Options::default() });
-        add(&mut stage, 100 * PlacedRequests::ENOUGH, 0);
-        drop(stage);
-    }
-
     /// More parts than there are make the thread panic.
     #[test]
     fn a_panic_of_the_thread_is_one_of_whoever_has_it() {

@@ -1,7 +1,6 @@
 //! Telemetry from push to Parquet, on targets that block, fail and tear.
 
 mod converting;
-mod cost;
 mod reading;
 mod spilling;
 

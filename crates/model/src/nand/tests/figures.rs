@@ -1,4 +1,4 @@
-//! The presets: their consistency, the published figures they were fitted to, and tables to read.
+//! The presets: their consistency, and the published figures they were fitted to.
 
 use super::*;
 
@@ -71,78 +71,4 @@ fn the_qlc_drive_has_its_ratio_of_endurance() {
     // 0.9 and 0.2 drive writes a day, a ratio of 4.5, each rounded to one digit.
     assert!((wa / 4.5 - 1.0).abs() < 0.12, "{wa}");
     assert!((dwpd[0] - 0.9).abs() < 0.05 && (dwpd[1] - 0.2).abs() < 0.05, "{dwpd:?}");
-}
-
-/// The far tail of reads at QD1, over as many reads as the reviews' ten minutes had.
-#[test]
-#[ignore = "a table to read; takes a while"]
-fn far_tail() {
-    for (name, published) in [("p3700", 2768.0), ("micron9100", 306.0)] {
-        let mut drive = preset(name, 16 << 30, 2.0);
-        let capacity = drive.capacity_bytes();
-        let seen = closed_loop(&mut drive, 1, 6_000_000, 2_700, 0, random(capacity, 100, 1));
-        let [far, mean] = [seen.percentile_us(99.999), seen.mean_ns / 1000.0].map(|v| v + HOST_US);
-        println!("{name}: p99.999 {far:.0} us for {published}, mean {mean:.1} us, {:.2}k IOPS", seen.iops / 1000.0);
-    }
-}
-
-/// Figures of every preset, as a table: `cargo test --release -p forebay-model --lib nand -- --ignored --nocapture`.
-#[test]
-#[ignore = "a table to read; takes a while"]
-fn table_of_presets() {
-    for (name, _) in PRESETS {
-        let run = |depth, read, count| {
-            let mut drive = preset(name, 16 << 30, 2.0);
-            let capacity = drive.capacity_bytes();
-            let warm = closed_loop(&mut drive, depth, count, 0, 0, random(capacity, read, 1));
-            drive.reset_counters();
-            let seen = closed_loop(&mut drive, depth, count, 0, warm.end_ns, random(capacity, read, 2));
-            (
-                seen.mean_ns / 1000.0,
-                seen.iops / 1000.0,
-                seen.percentile_us(99.0),
-                drive.counters().write_amplification(),
-            )
-        };
-        for (what, depth, read, count) in [
-            ("read QD1", 1, 100, 20_000),
-            ("read QD4", 4, 100, 40_000),
-            ("read QD256", 256, 100, 400_000),
-            ("write QD1", 1, 0, 100_000),
-            ("write QD32", 32, 0, 1_000_000),
-            ("70/30 QD4", 4, 70, 40_000),
-        ] {
-            let (mean, kiops, p99, wa) = run(depth, read, count);
-            println!("{name:11} {what:11} mean {mean:8.1} us  p99 {p99:8.1} us  {kiops:8.1}k IOPS  WA {wa:.2}");
-        }
-        for (what, op) in [("seq read", Op::Read), ("seq write", Op::Write)] {
-            let mut drive = preset(name, 16 << 30, 0.0);
-            let units = drive.capacity_bytes() / UNIT_BYTES;
-            let mut at = 0;
-            let seen = closed_loop(&mut drive, 32, 100_000, 0, 0, || {
-                at = (at + 32) % (units - 32);
-                command(op, at, 32)
-            });
-            println!("{name:11} {what:11} {:8.2} GB/s", seen.iops * 131_072.0 / 1e9);
-        }
-    }
-}
-
-/// Simulated requests per second on one core: `cargo test --release -p forebay-model --lib nand::tests::speed -- --ignored --nocapture`.
-/// The measurement uses the wall clock; the model does not.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    for name in ["p4510", "p3700", "tlc"] {
-        for (what, depth, read) in [("read QD32", 32, 100), ("70/30 QD32", 32, 70), ("read QD256", 256, 100)] {
-            let mut drive = preset(name, 16 << 30, 2.0);
-            let capacity = drive.capacity_bytes();
-            let warm = closed_loop(&mut drive, depth, 300_000, 0, 0, random(capacity, read, 1));
-            let count = 2_000_000;
-            let begun = std::time::Instant::now();
-            closed_loop(&mut drive, depth, count, 0, warm.end_ns, random(capacity, read, 2));
-            let rate = count as f64 / begun.elapsed().as_secs_f64();
-            println!("{name:8} {what:11} {rate:10.0} requests/s");
-        }
-    }
 }
