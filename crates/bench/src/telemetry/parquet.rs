@@ -12,9 +12,7 @@ use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::parser::parse_message_type;
 use ::parquet::schema::types::ColumnPath;
 use forebay_block::OpKind;
-use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Fewest rows of a row group, except the last; a group has at most one segment more.
@@ -39,34 +37,9 @@ const SCHEMA: &str = "message forebay_io {
     REQUIRED BOOLEAN error;
 }";
 
-/// Converts the telemetry file `from` to the Parquet file `to`, which must not exist yet. `to` appears only when it is complete; until then
-/// the data is in `to` with `.partial` appended.
-///
-/// # Errors
-/// As for [`Reader::open`] and [`convert`]; or `to` exists or cannot be created. Damage inside `from` is no error: the summary and the
-/// file's metadata report it.
-pub fn convert_file(from: &Path, to: &Path) -> Result<Summary, TelemetryError> {
-    let create = |source| TelemetryError::Create { path: to.to_owned(), source };
-    if fs::exists(to).map_err(create)? {
-        return Err(create(std::io::ErrorKind::AlreadyExists.into()));
-    }
-    let reader = Reader::open(from)?;
-    let mut partial = to.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    let file = File::create(partial).map_err(|source| TelemetryError::Create { path: partial.to_owned(), source })?;
-    let converted = convert(reader, &file).and_then(|summary| {
-        file.sync_all().and_then(|()| fs::rename(partial, to)).map_err(create)?;
-        Ok(summary)
-    });
-    if converted.is_err() {
-        // An incomplete Parquet file is useless, since its index comes last. The first error is the one that is returned.
-        let _ = fs::remove_file(partial);
-    }
-    converted
-}
-
-/// Converts everything that `reader` provides, row group by row group. Needs about 30 MB, whatever the length.
+/// Converts everything that `reader` provides, row group by row group. Needs about 30 MB, whatever the length. What is in `out` is useless
+/// until this returns, as the index of a Parquet file comes last. Damage in what is read is no error: the summary and the file's metadata
+/// report it.
 ///
 /// # Errors
 /// Reading or writing fails, or a time or an offset exceeds 2^63-1, which only happens in foreign files.

@@ -10,7 +10,8 @@ use forebay_bench::output::series;
 use forebay_bench::output::summary::Reporting;
 use forebay_bench::run::JobResult;
 use forebay_bench::stats::percentile::Level;
-use forebay_bench::telemetry::{Summary, parquet};
+use forebay_bench::telemetry::{Reader, Summary, parquet};
+use forebay_trace::format::PartialFile;
 use std::path::{Path, PathBuf};
 
 /// Allowed interval length in nanoseconds. A worker counts each latency of an interval in 32 bits.
@@ -82,18 +83,63 @@ impl TelemetryOptions {
     }
 }
 
-/// Converts a file of records to Parquet.
+/// Converts a file of records to Parquet. `to`, which must not exist yet, appears only when it is complete.
 ///
 /// # Errors
 /// A file cannot be read or created.
 pub fn records_to_parquet(records: &Path, to: &Path) -> Result<Summary> {
-    let converted = parquet::convert_file(records, to);
+    let convert = || {
+        check_new_files(std::iter::once(to))?;
+        let reader = Reader::open(records)?;
+        let partial = PartialFile::create(to)?;
+        let summary = parquet::convert(reader, partial.file()?)?;
+        partial.finish()?;
+        Ok::<_, anyhow::Error>(summary)
+    };
+    let converted = convert();
     converted.with_context(|| format!("cannot convert {} to {}", records.display(), to.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_bench::telemetry::{Header, Spill, SpillOptions};
+    use std::fs;
+    use std::time::Duration;
+
+    /// Makes a file of records without any.
+    fn no_records(path: &Path) {
+        let header = Header { run_id: [0; 16], begin_unix_ns: 0, jobs: Vec::new(), metadata: String::new() };
+        let options = SpillOptions { chunk_records: 64, chunks_per_thread: 2, threads: 1 };
+        assert!(Spill::create(path, &header, options).unwrap().finish(Duration::from_secs(30)).is_clean);
+    }
+
+    #[test]
+    fn the_result_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("run.fbt"), folder.path().join("run.parquet"));
+        let names = || {
+            let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        no_records(&from);
+        // Another process converts to the same name.
+        let other = PartialFile::create(&to).unwrap();
+        other.file().unwrap().set_len(7).unwrap();
+        let error = format!("{:#}", records_to_parquet(&from, &to).unwrap_err());
+        assert!(error.contains("busy"), "{error}");
+        assert_eq!(fs::metadata(folder.path().join("run.parquet.partial")).unwrap().len(), 7, "its file is as it was");
+        drop(other);
+        assert!(records_to_parquet(&from, &to).unwrap().is_whole());
+        assert_eq!(names(), ["run.fbt", "run.parquet"]);
+        let error = format!("{:#}", records_to_parquet(&from, &to).unwrap_err());
+        assert!(error.contains("exists"), "{error}");
+        // What is no file of records leaves nothing behind.
+        assert!(records_to_parquet(&to, &folder.path().join("other.parquet")).is_err());
+        assert_eq!(names(), ["run.fbt", "run.parquet"]);
+    }
 
     #[test]
     fn an_interval_is_a_millisecond_to_a_minute() {
