@@ -146,7 +146,7 @@ pub enum Pattern {
         /// Exponent, above 0; 1 is allowed.
         theta: f64,
     },
-    /// YCSB's scrambled Zipfian with its quirk: n = 10^16 items, and the zeta of 10^10 (design notes, generators).
+    /// YCSB's scrambled Zipfian with its quirk: n = 10^16 items, and the zeta of 10^10.
     YcsbZipf,
     /// Pareto in fio's sense: the share `h` of the accesses goes to the share 1-h of the region, recursively; 0 < h < 1.
     Pareto {

@@ -6,6 +6,7 @@
 
 use super::parts::fraction;
 use forebay_block::Random;
+use forebay_block::hash::ycsb64;
 
 /// The skew.
 const THETA: f64 = 0.99;
@@ -76,15 +77,6 @@ fn zeta(ranks: u64) -> f64 {
     head + integral + ends + slopes
 }
 
-/// YCSB's 64-bit hash: the exclusive or before the product, and the absolute value of the result.
-fn fnv_hash(value: u64) -> u64 {
-    let hash = value
-        .to_le_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211));
-    hash.cast_signed().unsigned_abs()
-}
-
 /// `requestdistribution=zipfian`: popular keys are scattered over all keys.
 ///
 /// Ranks come from 10^16, whatever the number of keys, and are hashed onto the keys. So every key also gets a part of a very long tail: the
@@ -110,7 +102,7 @@ impl ScrambledZipfian {
     /// The key of a rank; that of rank 0 is the most popular.
     #[must_use]
     pub fn key(&self, rank: u64) -> u64 {
-        fnv_hash(rank) % self.keys
+        ycsb64(rank) % self.keys
     }
 }
 
@@ -152,8 +144,6 @@ mod tests {
     fn constants_are_those_of_ycsb() {
         let ranks = ScrambledZipfian::new(1000).ranks;
         assert!((ranks.eta - 0.32163).abs() < 5e-6, "{}", ranks.eta);
-        // FNV-1a of eight zero bytes, 0xa8c7f832281a39c5, is negative as a Java long.
-        assert_eq!(fnv_hash(0), 0xa8c7_f832_281a_39c5u64.wrapping_neg());
     }
 
     #[test]
