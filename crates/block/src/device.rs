@@ -207,20 +207,16 @@ pub trait Device: Send {
     /// flight. [`Device::poll`] returns the completions.
     fn wait(&mut self, timeout_ns: u64);
 
-    /// A descriptor that becomes readable (poll(2) POLLIN) when completions wait, for event loops. `None`: requests
-    /// complete inside `submit` or `poll`.
-    fn wake_fd(&self) -> Option<i32> {
-        None
-    }
+    /// Appends the descriptors that become readable (poll(2) POLLIN) when completions wait, for event loops: none where
+    /// requests complete inside `submit` or `poll`, several where the device consists of several.
+    fn wake_fds(&self, _out: &mut Vec<i32>) {}
 
-    /// Whether requests are in flight whose completion no descriptor signals, so that the device must be polled.
+    /// Whether requests are in flight whose completion no descriptor signals, so that the device must be polled. A
+    /// device that passes on descriptors of others and also completes requests itself has to say so.
     fn completes_unseen(&self) -> bool {
-        self.wake_fd().is_none() && self.in_flight() > 0
-    }
-
-    /// Appends all such descriptors; there are several where the device consists of several.
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        out.extend(self.wake_fd());
+        let mut fds = Vec::new();
+        self.wake_fds(&mut fds);
+        fds.is_empty() && self.in_flight() > 0
     }
 
     /// Most requests in flight.
@@ -242,42 +238,71 @@ pub trait Device: Send {
     }
 }
 
+/// Methods of [`Device`] that a wrapper passes on to the device within, named one by one:
+/// `forward_device!(self => self.inner; name geometry wake_fds);`. `virtual_time` is [`Device::next_event_ns`] with
+/// [`Device::advance`].
+#[macro_export]
+macro_rules! forward_device {
+    ($self:ident => $inner:expr; $($method:ident)*) => {
+        $($crate::forward_device!(@ $method $self $inner);)*
+    };
+    (@ name $self:ident $inner:expr) => {
+        fn name(&$self) -> &str {
+            $inner.name()
+        }
+    };
+    (@ geometry $self:ident $inner:expr) => {
+        fn geometry(&$self) -> &$crate::Geometry {
+            $inner.geometry()
+        }
+    };
+    (@ submit $self:ident $inner:expr) => {
+        fn submit(&mut $self, request: $crate::Request) {
+            $inner.submit(request);
+        }
+    };
+    (@ poll $self:ident $inner:expr) => {
+        fn poll(&mut $self, done: &mut Vec<$crate::Completion>) {
+            $inner.poll(done);
+        }
+    };
+    (@ wait $self:ident $inner:expr) => {
+        fn wait(&mut $self, timeout_ns: u64) {
+            $inner.wait(timeout_ns);
+        }
+    };
+    (@ wake_fds $self:ident $inner:expr) => {
+        fn wake_fds(&$self, out: &mut Vec<i32>) {
+            $inner.wake_fds(out);
+        }
+    };
+    (@ completes_unseen $self:ident $inner:expr) => {
+        fn completes_unseen(&$self) -> bool {
+            $inner.completes_unseen()
+        }
+    };
+    (@ queue_limit $self:ident $inner:expr) => {
+        fn queue_limit(&$self) -> usize {
+            $inner.queue_limit()
+        }
+    };
+    (@ in_flight $self:ident $inner:expr) => {
+        fn in_flight(&$self) -> usize {
+            $inner.in_flight()
+        }
+    };
+    (@ virtual_time $self:ident $inner:expr) => {
+        fn next_event_ns(&$self) -> u64 {
+            $inner.next_event_ns()
+        }
+        fn advance(&mut $self, to_ns: u64) -> Option<u64> {
+            $inner.advance(to_ns)
+        }
+    };
+}
+
 /// So that wrappers take devices whose type is known only at run time.
 impl<D: Device + ?Sized> Device for Box<D> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn geometry(&self) -> &Geometry {
-        (**self).geometry()
-    }
-    fn submit(&mut self, request: Request) {
-        (**self).submit(request);
-    }
-    fn poll(&mut self, done: &mut Vec<Completion>) {
-        (**self).poll(done);
-    }
-    fn wait(&mut self, timeout_ns: u64) {
-        (**self).wait(timeout_ns);
-    }
-    fn wake_fd(&self) -> Option<i32> {
-        (**self).wake_fd()
-    }
-    fn completes_unseen(&self) -> bool {
-        (**self).completes_unseen()
-    }
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        (**self).wake_fds(out);
-    }
-    fn queue_limit(&self) -> usize {
-        (**self).queue_limit()
-    }
-    fn in_flight(&self) -> usize {
-        (**self).in_flight()
-    }
-    fn next_event_ns(&self) -> u64 {
-        (**self).next_event_ns()
-    }
-    fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        (**self).advance(to_ns)
-    }
+    crate::forward_device!(self => (**self);
+        name geometry submit poll wait wake_fds completes_unseen queue_limit in_flight virtual_time);
 }

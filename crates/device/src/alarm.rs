@@ -36,8 +36,8 @@ pub(crate) enum Due {
 /// The alarm. Times are those of the caller's clock in nanoseconds, which runs at the speed of the system's.
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// An epoll descriptor over the timer and another descriptor; `None` where there is no other.
-    both: Option<OwnedFd>,
+    /// An epoll descriptor over the timer and other descriptors; `None` where there are no others.
+    together: Option<OwnedFd>,
     /// Time from which on the timer is readable; `None` where it is not set.
     rings_ns: Option<u64>,
     /// A sleep may end with this timer; its lateness has not been measured yet.
@@ -81,30 +81,31 @@ fn watch(epoll: &OwnedFd, fd: i32) -> io::Result<()> {
 }
 
 impl Alarm {
-    /// An alarm that is not set. Its descriptor is also readable whenever `other` is; `other` must stay open as long
-    /// as the alarm.
+    /// An alarm that is not set. Its descriptor is also readable whenever one of `others` is; these must stay open as
+    /// long as the alarm.
     ///
     /// # Errors
     /// The operating system gives no descriptor.
-    pub(crate) fn new(other: Option<i32>) -> io::Result<Self> {
+    pub(crate) fn new(others: &[i32]) -> io::Result<Self> {
         // SAFETY: takes no pointers.
         let timer =
             owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })?;
-        let both = other.map(|other| {
+        let together = if others.is_empty() {
+            None
+        } else {
             // SAFETY: takes no pointers.
             let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
             watch(&epoll, timer.as_raw_fd())?;
-            watch(&epoll, other)?;
-            io::Result::Ok(epoll)
-        });
-        let both = both.transpose()?;
+            others.iter().try_for_each(|&other| watch(&epoll, other))?;
+            Some(epoll)
+        };
         let lead = Lead { lead_ns: LEAD_FIRST_NS };
-        Ok(Self { timer, both, rings_ns: None, is_set: false, wanted_ns: 0, lead })
+        Ok(Self { timer, together, rings_ns: None, is_set: false, wanted_ns: 0, lead })
     }
 
     /// The descriptor to wait for.
     pub(crate) fn fd(&self) -> i32 {
-        self.both.as_ref().unwrap_or(&self.timer).as_raw_fd()
+        self.together.as_ref().unwrap_or(&self.timer).as_raw_fd()
     }
 
     /// Sets the alarm for what is waited for now.
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn it_rings_before_the_time_and_until_nothing_is_waited_for() {
-        let mut alarm = Alarm::new(None).unwrap();
+        let mut alarm = Alarm::new(&[]).unwrap();
         assert!(!is_readable(&alarm, 0));
         alarm.set(1_000, Due::At(20_000_000 + LEAD_MAX_NS));
         assert!(!is_readable(&alarm, 0), "20 ms are left");
@@ -180,13 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_readable_where_the_other_descriptor_is() {
-        let other = std::fs::File::open("/dev/null");
+    fn it_is_readable_where_one_of_the_others_is() {
+        let other = std::fs::File::open("/dev/null").unwrap();
         // epoll cannot watch a regular file (epoll_ctl(2)). That must be an error: taken for a descriptor that is
         // never ready, it would hang.
-        assert!(Alarm::new(other.ok().as_ref().map(AsRawFd::as_raw_fd)).is_err());
-        let mut inner = Alarm::new(None).unwrap();
-        let outer = Alarm::new(Some(inner.fd())).unwrap();
+        assert!(Alarm::new(&[other.as_raw_fd()]).is_err());
+        let mut inner = Alarm::new(&[]).unwrap();
+        let quiet = Alarm::new(&[]).unwrap();
+        let outer = Alarm::new(&[quiet.fd(), inner.fd()]).unwrap();
         assert!(!is_readable(&outer, 0));
         inner.set(0, Due::Always);
         assert!(is_readable(&outer, 1_000_000_000));

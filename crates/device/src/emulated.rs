@@ -61,7 +61,9 @@ fn command(number: u64, request: &Request) -> Command {
 impl<D: Device> EmulatedDevice<D> {
     /// A device whose data is in `store` and whose timing comes from `ssd`, which must be at least as large.
     pub fn new(store: D, ssd: Box<dyn Ssd>, name: &str) -> Self {
-        let alarm = Alarm::new(store.wake_fd()).ok();
+        let mut store_fds = Vec::new();
+        store.wake_fds(&mut store_fds);
+        let alarm = Alarm::new(&store_fds).ok();
         Self {
             alarm,
             earliest: Earliest::default(),
@@ -93,8 +95,8 @@ impl<D: Device> EmulatedDevice<D> {
     fn set_alarm(&mut self, now_ns: u64) {
         let due = if self.flights.iter().any(|flight| flight.due_ns.is_none()) {
             Due::At(self.earliest_end_ns())
-        } else if !self.flights.is_empty() && self.store.wake_fd().is_none() {
-            // The store is late and has no descriptor that signals its completions.
+        } else if self.store.completes_unseen() {
+            // The store is late, and no descriptor signals its completions.
             Due::Always
         } else {
             Due::Never
@@ -169,8 +171,12 @@ impl<D: Device> Device for EmulatedDevice<D> {
         self.set_alarm(now_ns);
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.alarm.as_ref().map(Alarm::fd)
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.extend(self.alarm.as_ref().map(Alarm::fd));
+    }
+
+    fn completes_unseen(&self) -> bool {
+        self.alarm.is_none() && !self.flights.is_empty()
     }
 
     fn wait(&mut self, timeout_ns: u64) {
@@ -233,8 +239,11 @@ mod tests {
             device.poll(&mut done);
             ends.extend(done.drain(..).map(|_| begin.elapsed()));
             if ends.len() < count {
-                let fd = device.wake_fd().unwrap();
-                kernel::poll_until(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], 5_000_000_000);
+                let mut fds = Vec::new();
+                device.wake_fds(&mut fds);
+                assert_eq!(fds.len(), 1);
+                let wanted = libc::pollfd { fd: fds[0], events: libc::POLLIN, revents: 0 };
+                kernel::poll_until(&mut [wanted], 5_000_000_000);
             }
         }
         ends

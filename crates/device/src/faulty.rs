@@ -1,7 +1,7 @@
 //! Planned faults: the nth operation of a kind fails, a range is damaged, the device vanishes.
 
 use crate::request::{error, finish};
-use forebay_block::{Completion, Device, Geometry, IoErrorKind, Op, Request};
+use forebay_block::{Completion, Device, IoErrorKind, Op, Request};
 use std::ops::Range;
 
 /// Which operations a fault concerns.
@@ -143,13 +143,7 @@ impl<D: Device> FaultyDevice<D> {
 }
 
 impl<D: Device> Device for FaultyDevice<D> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
+    forebay_block::forward_device!(self => self.inner; name geometry wake_fds queue_limit virtual_time);
 
     fn submit(&mut self, request: Request) {
         let mut verdict: Option<(IoErrorKind, bool)> = None;
@@ -189,20 +183,8 @@ impl<D: Device> Device for FaultyDevice<D> {
         }
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.inner.wake_fd()
-    }
-
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        self.inner.wake_fds(out);
-    }
-
     fn completes_unseen(&self) -> bool {
         !self.ready.is_empty() || self.inner.completes_unseen()
-    }
-
-    fn queue_limit(&self) -> usize {
-        self.inner.queue_limit()
     }
 
     fn in_flight(&self) -> usize {

@@ -6,7 +6,7 @@
 
 use crate::request::{error, finish, validate};
 use forebay_block::Random;
-use forebay_block::{Completion, Device, Geometry, IoErrorKind, Request};
+use forebay_block::{Completion, Device, IoErrorKind, Request};
 
 /// Most requests in flight.
 const QUEUE_LIMIT: usize = 1024;
@@ -118,13 +118,7 @@ impl<D: Device> ReorderDevice<D> {
 }
 
 impl<D: Device> Device for ReorderDevice<D> {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
+    forebay_block::forward_device!(self => self.inner; name geometry);
 
     fn submit(&mut self, request: Request) {
         match validate(self.inner.geometry(), &request) {

@@ -1,6 +1,6 @@
 //! Counts and times the requests of a device, for the log and the status of a server.
 
-use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, lock};
+use forebay_block::{Completion, Device, IoError, IoErrorKind, Op, Request, lock};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -134,13 +134,8 @@ impl WatchedDevice {
 }
 
 impl Device for WatchedDevice {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
+    forebay_block::forward_device!(self => self.inner;
+        name geometry wait wake_fds completes_unseen queue_limit in_flight virtual_time);
 
     fn submit(&mut self, request: Request) {
         let kind = match &request.op {
@@ -197,38 +192,6 @@ impl Device for WatchedDevice {
             of_kind.bytes += bytes;
             of_kind.busy_ns += took.as_nanos() as u64;
         }
-    }
-
-    fn wait(&mut self, timeout_ns: u64) {
-        self.inner.wait(timeout_ns);
-    }
-
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        self.inner.wake_fds(out);
-    }
-
-    fn completes_unseen(&self) -> bool {
-        self.inner.completes_unseen()
-    }
-
-    fn wake_fd(&self) -> Option<i32> {
-        self.inner.wake_fd()
-    }
-
-    fn queue_limit(&self) -> usize {
-        self.inner.queue_limit()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight()
-    }
-
-    fn next_event_ns(&self) -> u64 {
-        self.inner.next_event_ns()
-    }
-
-    fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        self.inner.advance(to_ns)
     }
 }
 

@@ -201,8 +201,12 @@ impl Device for BucketDevice {
         kernel::wait_readable(self.worker.answers.bell.as_fd(), timeout_ns);
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        Some(self.worker.answers.bell.fd())
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.push(self.worker.answers.bell.fd());
+    }
+
+    fn completes_unseen(&self) -> bool {
+        false
     }
 
     fn queue_limit(&self) -> usize {

@@ -194,11 +194,14 @@ impl Device for FileDevice {
         }
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        match &self.engine {
-            Engine::Ring(ring) => Some(ring.wake_fd()),
-            Engine::Calls { .. } => None,
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        if let Engine::Ring(ring) = &self.engine {
+            out.push(ring.wake_fd());
         }
+    }
+
+    fn completes_unseen(&self) -> bool {
+        matches!(self.engine, Engine::Calls { .. }) && self.in_flight() > 0
     }
 
     fn queue_limit(&self) -> usize {

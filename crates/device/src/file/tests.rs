@@ -172,6 +172,12 @@ proptest! {
     }
 }
 
+fn wake_fds(device: &FileDevice) -> Vec<i32> {
+    let mut fds = Vec::new();
+    device.wake_fds(&mut fds);
+    fds
+}
+
 #[test]
 fn the_mode_is_reported() {
     let directory = directory();
@@ -179,7 +185,7 @@ fn the_mode_is_reported() {
     let device = FileDevice::open(&path, &options(false, false)).unwrap();
     assert_eq!(device.mode().to_string(), "file, pread/pwrite (io_uring switched off), through the page cache");
     assert!(device.geometry().volatile_cache);
-    assert_eq!(device.wake_fd(), None);
+    assert_eq!(wake_fds(&device), []);
 }
 
 #[test]
@@ -308,7 +314,7 @@ fn the_wake_descriptor_is_readable_just_while_completions_wait() {
     let directory = directory();
     let path = file(&directory, 1 << 20);
     let mut device = FileDevice::open(&path, &options(true, true)).unwrap();
-    let Some(fd) = device.wake_fd() else { return };
+    let Some(fd) = wake_fds(&device).pop() else { return };
     let readable = |timeout_ms| {
         let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd.

@@ -142,23 +142,27 @@ impl Handle {
         let started = Instant::now();
         let timeout = Duration::from_nanos(timeout_ns);
         loop {
-            let (wake, device_fd) = {
+            let mut fds = Vec::new();
+            let wake = {
                 let mut shared = self.lock();
                 shared.stop_waiting(number);
                 shared.pump();
-                let device_fd = shared.device.wake_fd();
+                shared.device.wake_fds(&mut fds);
+                let completes_unseen = fds.is_empty() || shared.device.completes_unseen();
                 let Some(outbox) = shared.outboxes.get_mut(&number) else { return };
-                // A device without a descriptor progresses only by polling, so this does not sleep.
-                let Some(device_fd) = device_fd.filter(|_| outbox.ready.is_empty()) else { return };
+                // What no descriptor signals progresses only by polling, so this does not sleep.
+                if completes_unseen || !outbox.ready.is_empty() {
+                    return;
+                }
                 outbox.waiting = true;
-                (Arc::clone(&outbox.wake), device_fd)
+                Arc::clone(&outbox.wake)
             };
             let left = timeout.saturating_sub(started.elapsed());
             let want = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            // The device lives as long as `self`, and its descriptor with it.
-            let mut wanted = [want(device_fd), want(wake.fd())];
+            // The device lives as long as `self`, and its descriptors with it.
+            let mut wanted: Vec<_> = [wake.fd()].into_iter().chain(fds).map(want).collect();
             kernel::poll_until(&mut wanted, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-            if wanted[1].revents != 0 {
+            if wanted[0].revents != 0 {
                 wake.clear();
             }
             if started.elapsed() >= timeout {
@@ -170,7 +174,9 @@ impl Handle {
 
     /// Whether requests complete inside the calls, on the caller's time.
     pub(super) fn is_synchronous(&self) -> bool {
-        self.lock().device.wake_fd().is_none()
+        let mut fds = Vec::new();
+        self.lock().device.wake_fds(&mut fds);
+        fds.is_empty()
     }
 }
 

@@ -245,8 +245,8 @@ impl Device for Slow {
         self.inner.poll(done);
     }
     fn wait(&mut self, _timeout_ns: u64) {}
-    fn wake_fd(&self) -> Option<i32> {
-        Some(self.wake.as_raw_fd())
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.push(self.wake.as_raw_fd());
     }
     fn queue_limit(&self) -> usize {
         8

@@ -344,8 +344,14 @@ impl<D: Device> Device for VolatileDevice<D> {
         }
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.inner.wake_fd()
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.inner.wake_fds(out);
+    }
+
+    fn completes_unseen(&self) -> bool {
+        let mut fds = Vec::new();
+        self.inner.wake_fds(&mut fds);
+        self.inner.completes_unseen() || fds.is_empty() && self.in_flight > 0
     }
 
     fn queue_limit(&self) -> usize {

@@ -286,6 +286,28 @@ fn a_full_cache_is_written_back() {
     assert_eq!(blocking::read(&mut device, 0, 512).unwrap()[0], 7);
 }
 
+/// A device of two, each with a descriptor, as a mirror is.
+struct Two(RamDevice);
+
+impl Device for Two {
+    forebay_block::forward_device!(self => self.0; name geometry submit poll wait queue_limit in_flight);
+
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        out.extend([11, 12]);
+    }
+
+    fn completes_unseen(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn regression_descriptors_of_all_devices_below_are_watched() {
+    let mut fds = Vec::new();
+    VolatileDevice::new(Two(RamDevice::new(1 << 20).unwrap())).wake_fds(&mut fds);
+    assert_eq!(fds, [11, 12]);
+}
+
 /// A device whose flush does nothing; the oracle must notice.
 struct LyingFlush(Volatile, Vec<Completion>);
 

@@ -1,7 +1,7 @@
 //! Reads superblock and label of a device, beside what is asked of it.
 
 use super::judge::{Expected, Place, Seen};
-use forebay_block::{Buf, Completion, Device, Geometry, Op, Request, Vectored, lock};
+use forebay_block::{Buf, Completion, Device, Op, Request, Vectored, lock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -167,17 +167,8 @@ impl StandingDevice {
 }
 
 impl Device for StandingDevice {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&mut self, request: Request) {
-        self.inner.submit(request);
-    }
+    forebay_block::forward_device!(self => self.inner;
+        name geometry submit wait wake_fds completes_unseen queue_limit in_flight virtual_time);
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         if self.standing.is_asked() && !self.is_reading {
@@ -192,37 +183,5 @@ impl Device for StandingDevice {
             self.take(&own);
             self.go_on();
         }
-    }
-
-    fn wait(&mut self, timeout_ns: u64) {
-        self.inner.wait(timeout_ns);
-    }
-
-    fn wake_fd(&self) -> Option<i32> {
-        self.inner.wake_fd()
-    }
-
-    fn completes_unseen(&self) -> bool {
-        self.inner.completes_unseen()
-    }
-
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        self.inner.wake_fds(out);
-    }
-
-    fn queue_limit(&self) -> usize {
-        self.inner.queue_limit()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.inner.in_flight()
-    }
-
-    fn next_event_ns(&self) -> u64 {
-        self.inner.next_event_ns()
-    }
-
-    fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        self.inner.advance(to_ns)
     }
 }

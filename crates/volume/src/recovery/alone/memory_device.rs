@@ -108,13 +108,7 @@ impl ReadOnly {
 }
 
 impl Device for ReadOnly {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn geometry(&self) -> &Geometry {
-        self.inner.geometry()
-    }
+    forebay_block::forward_device!(self => self.inner; name geometry wake_fds queue_limit virtual_time);
 
     fn submit(&mut self, request: Request) {
         match request.op {
@@ -134,32 +128,12 @@ impl Device for ReadOnly {
         }
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.inner.wake_fd()
-    }
-
-    fn wake_fds(&self, out: &mut Vec<i32>) {
-        self.inner.wake_fds(out);
-    }
-
     fn completes_unseen(&self) -> bool {
         !self.done.is_empty() || self.inner.completes_unseen()
     }
 
-    fn queue_limit(&self) -> usize {
-        self.inner.queue_limit()
-    }
-
     fn in_flight(&self) -> usize {
         self.done.len() + self.inner.in_flight()
-    }
-
-    fn next_event_ns(&self) -> u64 {
-        self.inner.next_event_ns()
-    }
-
-    fn advance(&mut self, to_ns: u64) -> Option<u64> {
-        self.inner.advance(to_ns)
     }
 }
 
