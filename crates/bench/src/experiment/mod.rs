@@ -33,7 +33,7 @@ mod wait_methods;
 mod write_saturation;
 
 #[cfg(test)]
-mod fake;
+mod fake_tests;
 #[cfg(test)]
 mod tests;
 

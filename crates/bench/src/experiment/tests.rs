@@ -1,6 +1,6 @@
 //! Experiments on a target that is a formula, so that the correct result is known.
 
-use super::fake::{Fake, Fate, PEAK};
+use super::fake_tests::{Fake, Fate, PEAK};
 use super::*;
 use crate::job::model::{Extent, Job, Region};
 use crate::job::toml_file;

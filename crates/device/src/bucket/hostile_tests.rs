@@ -1,6 +1,6 @@
 //! The device where others open it at bad moments, where objects are lost, and where the store gives wrong answers.
 
-use super::fixture::{Moment, clear, made, names, open, opened, put, refused, take, until, with_one_object};
+use super::fixture_tests::{Moment, clear, made, names, open, opened, put, refused, take, until, with_one_object};
 use super::*;
 use crate::blocking;
 use forebay_block::Op;

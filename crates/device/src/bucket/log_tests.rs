@@ -1,8 +1,8 @@
-//! The log against a simulated bucket that fails in all possible ways (`log_world.rs`), and alone.
+//! The log against a simulated bucket that fails in all possible ways (`log_world_tests.rs`), and alone.
 
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
-use super::log_world::{LIMITS, SECTORS, World, bytes_of};
+use super::log_world_tests::{LIMITS, SECTORS, World, bytes_of};
 use forebay_block::{Buf, Op, Request, Vectored};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
-use super::log_world::{LIMITS, Stored, World, bytes_of};
+use super::log_world_tests::{LIMITS, Stored, World, bytes_of};
 use super::name::{Content, ObjectName};
 use forebay_block::{Buf, IoErrorKind, Op, Request, Vectored};
 use std::collections::BTreeMap;

@@ -30,13 +30,13 @@ mod uri;
 mod worker;
 
 #[cfg(test)]
-mod fixture;
+mod fixture_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod log_tests;
 #[cfg(test)]
-mod log_world;
+mod log_world_tests;
 #[cfg(test)]
 mod merge_tests;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Opening a device and checking its epoch, where one answer of the store is wrong, or others act at the same time.
 
 use super::epoch::{Standing, standing_of};
-use super::fixture::{Moment, clear, names, open, opened, put, refused, take, until, with_one_object};
+use super::fixture_tests::{Moment, clear, names, open, opened, put, refused, take, until, with_one_object};
 use super::open::roll_text;
 use super::roll::Roll;
 use super::*;

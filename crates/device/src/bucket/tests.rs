@@ -1,6 +1,6 @@
 //! The device over a store in memory that loses requests and answers, and becomes unreachable.
 
-use super::fixture::{Door, Unsteady, all_names, made, names, open, opened, until, uri};
+use super::fixture_tests::{Door, Unsteady, all_names, made, names, open, opened, until, uri};
 use super::*;
 use crate::blocking;
 use forebay_block::{Buf, Op, Random, Vectored};
@@ -207,7 +207,7 @@ fn refuses_what_is_no_device_and_says_what_was_found() {
     let old = made();
     old.is_old.store(true, Ordering::SeqCst);
     let before = all_names(&old);
-    refused(super::fixture::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
+    refused(super::fixture_tests::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
     assert_eq!(all_names(&old), before, "an epoch was left");
     // Regression: creating a device failed, but left geometry.json behind.
     let new = Arc::new(Unsteady::default());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::Driver;
-use crate::experiment::fake::{Fake, Fate};
+use crate::experiment::fake_tests::{Fake, Fate};
 use crate::job::model::Job;
 use std::cell::RefCell;
 use std::rc::Rc;
