@@ -185,7 +185,7 @@ fn the_mode_is_reported() {
     let device = FileDevice::open(&path, &options(false, false)).unwrap();
     assert_eq!(device.mode().to_string(), "file, pread/pwrite (io_uring switched off), through the page cache");
     assert!(device.geometry().volatile_cache);
-    assert_eq!(wake_fds(&device), []);
+    assert!(wake_fds(&device).is_empty());
 }
 
 #[test]
