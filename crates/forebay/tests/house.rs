@@ -1,6 +1,6 @@
 //! The rules of the house as tests: which room may import which, where `unsafe` may stand, what the pure rooms may not
-//! call, how long a file may be, no circles of imports, methods of a struct in one file, the words, links and paths of documents, and
-//! nothing unfinished.
+//! call, how long a file may be, no circles of imports, methods of a struct in one file, names of questions only where there is an
+//! answer, the words, links and paths of documents, and nothing unfinished.
 //! What is not mended yet is counted in `left.rs` and may only become less. Every rule also meets a planted violation and must see it.
 #![forbid(unsafe_code)]
 // In tests, a panic reports the failure.
@@ -295,6 +295,11 @@ fn paths_that_the_architecture_names_are_there() {
 #[test]
 fn the_book_has_every_page() {
     none(documents::missing_pages(&text("docs/SUMMARY.md"), &pages()));
+}
+
+#[test]
+fn questions_have_answers() {
+    none(rooms().iter().flat_map(|room| products(room)).flat_map(|s| rules::questions_without_answers(&s)).collect());
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl<'a> Life<'a> {
     fn round(&mut self, round: &Round, is_last: bool) -> Result<After, Wrong> {
         let round = &self.members.begin(round, &mut self.devices, (&self.clock, &self.power), &mut self.coverage);
         if round.beyond == Some(Beyond::TooFew) {
-            self.is_refused(round)?;
+            self.expect_refusal(round)?;
         }
         for &effects in &round.recovery_cuts {
             self.switch_on(round);
@@ -287,7 +287,7 @@ impl<'a> Life<'a> {
             return Ok(After::End);
         }
         if std::mem::take(&mut self.is_mended) {
-            self.is_whole_without_others(round)?;
+            self.expect_whole_without_others(round)?;
         }
         let damaged = self.members.damage(round, &self.devices, &mut self.memory, &mut self.coverage);
         // What a scrub puts right is no longer wrong after it.
@@ -306,9 +306,9 @@ impl<'a> Life<'a> {
     }
 
     /// With fewer members than are needed it is not opened, and nothing is changed: what follows holds that.
-    fn is_refused(&mut self, round: &Round) -> Result<(), Wrong> {
+    fn expect_refusal(&mut self, round: &Round) -> Result<(), Wrong> {
         self.switch_on(round);
-        let refused = joining::is_refused(&mut self.members, &self.devices, &mut self.coverage);
+        let refused = joining::expect_refusal(&mut self.members, &self.devices, &mut self.coverage);
         self.cut_power();
         refused.map_err(|what| ("opening the pool with too few members", what))
     }
@@ -587,7 +587,7 @@ impl<'a> Life<'a> {
     }
 
     /// After a scrub has looked at everything any members may be lost of which the others hold everything: what is left is whole.
-    fn is_whole_without_others(&mut self, round: &Round) -> Result<(), Wrong> {
+    fn expect_whole_without_others(&mut self, round: &Round) -> Result<(), Wrong> {
         const DOING: &str = "verifying without members after a scrub";
         if self.is_tainted || self.is_wounded || self.may_be_damaged {
             return Ok(());

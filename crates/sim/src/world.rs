@@ -212,7 +212,7 @@ impl<'a> World<'a> {
             self.clock.advance_to(next.min(now + self.tick_ns));
             self.tick_ns = (self.tick_ns * 2).min(TICK_NS.1);
         }
-        self.is_second_durable();
+        self.settle_second_if_durable();
         self.adopt();
         if let Some((token, since_ns)) = self.flights.oldest()
             && now.saturating_sub(since_ns) > STALL_NS

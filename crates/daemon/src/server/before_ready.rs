@@ -49,7 +49,7 @@ pub fn unless_stopped<T: Send + 'static>(
         return working.wait().and_then(|result| result).map(Some);
     }
     stopping.0.store(true, Ordering::Relaxed);
-    service_manager::stops();
+    service_manager::notify_stopping();
     info!("asked to stop before it was ready: what is being opened is waited for {} s at most", GRACE.as_secs());
     match working.wait_for(GRACE) {
         Some(Ok(Ok(result))) => return Ok(Some(result)),

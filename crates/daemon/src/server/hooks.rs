@@ -95,7 +95,7 @@ impl Hooks<PoolBackend> for Daemon {
         let are_reported = self.block_devices.are_reported(&mut self.announce);
         if !self.is_ready && are_reported {
             self.is_ready = true;
-            service_manager::is_ready();
+            service_manager::notify_ready();
         }
         if self.block_devices.may_stop() {
             server.stop();
@@ -131,7 +131,7 @@ impl Daemon {
             true => info!("stopping: no new connections, then a last flush and a clean checkpoint"),
             false => info!("stopping: no new connections; the pool was read alone, and nothing is written to it"),
         }
-        service_manager::stops();
+        service_manager::notify_stopping();
         self.publisher.iter().for_each(Publisher::stopping);
         self.block_devices.begin_release();
         if self.block_devices.are_none() {

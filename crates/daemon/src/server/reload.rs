@@ -69,7 +69,7 @@ impl Reloader {
             return;
         }
         if is_ready {
-            service_manager::reloads();
+            service_manager::notify_reloading();
         }
         // Sockets keep the mode and group of the start until the next start.
         let (file, addresses, server) = (self.file.clone(), self.addresses.clone(), self.config.server.clone());
@@ -78,7 +78,7 @@ impl Reloader {
             Err(why) => {
                 say_not_reloaded(&why);
                 if is_ready {
-                    service_manager::has_reloaded();
+                    service_manager::notify_reloaded();
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Reloader {
                 Err(why) => say_not_reloaded(&why),
             }
             if is_ready {
-                service_manager::has_reloaded();
+                service_manager::notify_reloaded();
             }
             if std::mem::take(&mut self.read_again) {
                 self.begin(is_ready);

@@ -4,7 +4,7 @@ use sd_notify::{NotifyState, notify};
 use tracing::warn;
 
 /// Notifies that all exports can be used.
-pub fn is_ready() {
+pub fn notify_ready() {
     // Fails only where the socket that the service manager named does not exist. The service manager would wait for
     // this notification.
     if let Err(error) = notify(&[NotifyState::Ready]) {
@@ -12,20 +12,20 @@ pub fn is_ready() {
     }
 }
 
-/// Notifies that the configuration is being read again; [`has_reloaded`] follows. `Type=notify-reload` requires the
+/// Notifies that the configuration is being read again; [`notify_reloaded`] follows. `Type=notify-reload` requires the
 /// time with it.
-pub fn reloads() {
+pub fn notify_reloading() {
     let now = NotifyState::monotonic_usec_now().ok();
     let states: Vec<NotifyState<'_>> = std::iter::once(NotifyState::Reloading).chain(now).collect();
     drop(notify(&states));
 }
 
 /// Notifies that the reload has ended, successfully or not.
-pub fn has_reloaded() {
+pub fn notify_reloaded() {
     drop(notify(&[NotifyState::Ready]));
 }
 
 /// Notifies that the server is stopping.
-pub fn stops() {
+pub fn notify_stopping() {
     drop(notify(&[NotifyState::Stopping]));
 }

@@ -142,7 +142,7 @@ impl Store {
                 },
                 Err(_) => late(),
             };
-            self.is_silent(&refused.text);
+            self.begin_outage(&refused.text);
             let pause = self.pause(delay);
             if Instant::now() + pause >= deadline {
                 let mut outage = self.outage();
@@ -174,7 +174,7 @@ impl Store {
         delay / 2 + Duration::from_millis(random.below(delay.as_millis() as u64 * 3 / 2))
     }
 
-    fn is_silent(&self, text: &str) {
+    fn begin_outage(&self, text: &str) {
         let mut outage = self.outage();
         if outage.since.is_none() {
             outage.since = Some(Instant::now());

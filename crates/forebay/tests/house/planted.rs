@@ -133,3 +133,27 @@ fn leftovers() {
     }
     none(rules::leftovers(&planted("a.rs", "fn todo(dbg: &str) -> bool { dbg == \"todo!() FIXME\" }")));
 }
+
+#[test]
+fn questions_without_answers() {
+    for text in [
+        "fn is_ready() { notify() }",
+        "pub fn may_be_torn(&self, rows: Runs) {}",
+        "fn has_room(&mut self, count: impl FnOnce() -> u64) {}",
+        "fn was_idle<F: Fn(u64) -> bool>(f: F) {}",
+        "fn needs_base<F>(f: F) where F: Fn() -> bool {}",
+        "fn can_write(&mut self) -> () {}",
+        "trait Place { fn is_at(&mut self, at: [u64; 2]); }",
+    ] {
+        assert_eq!(rules::questions_without_answers(&planted("crates/volume/src/map.rs", text)).len(), 1, "{text}");
+    }
+    for text in [
+        "fn is_ready() -> bool { true }",
+        "fn may_start(&self, list: &[(u64, u64)]) -> Result<(), Error> {}",
+        "fn has_room(&mut self, count: impl FnOnce() -> u64) -> Option<(u64, u64)> {}",
+        "trait Place { fn can<T: Into<u8>>(&self) -> bool; fn island(&mut self); }",
+        "#[cfg(test)]\nmod tests {\n    #[test]\n    fn is_whole() {}\n}\n",
+    ] {
+        none(rules::questions_without_answers(&planted("crates/volume/src/map.rs", text)));
+    }
+}

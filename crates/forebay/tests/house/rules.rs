@@ -229,3 +229,36 @@ pub fn leftovers(source: &Source) -> Vec<String> {
     }
     wrong
 }
+
+/// How the names of questions begin.
+const QUESTIONS: [&str; 6] = ["is_", "has_", "was_", "may_", "can_", "needs_"];
+
+/// Functions with the name of a question that answer nothing: who reads a call takes it for one that changes nothing.
+pub fn questions_without_answers(source: &Source) -> Vec<String> {
+    let code = &source.product;
+    let words: Vec<(usize, &str)> = words(code).collect();
+    let functions = words.windows(2).filter(|pair| pair[0].1 == "fn").map(|pair| pair[1]);
+    functions
+        .filter(|(_, name)| QUESTIONS.iter().any(|question| name.starts_with(question)))
+        .filter(|(at, name)| !answers(&code[at + name.len()..]))
+        .map(|(at, name)| format!("{}: {name} returns nothing: name it after what it does", source.place(code, at)))
+        .collect()
+}
+
+/// Whether the signature of which `rest` begins behind the name says what it returns. Arrows of parameters are no such.
+fn answers(rest: &str) -> bool {
+    let (mut depth, mut last) = (0usize, ' ');
+    for (at, character) in rest.char_indices() {
+        match character {
+            '(' | '[' | '<' => depth += 1,
+            '>' if last == '-' && depth == 0 => return !rest[at + 1..].trim_start().starts_with("()"),
+            '>' if last == '-' => {}
+            ')' | ']' | '>' => depth = depth.saturating_sub(1),
+            '{' | ';' if depth == 0 => return false,
+            'w' if depth == 0 && rest[at..].starts_with("where") => return false,
+            _ => {}
+        }
+        last = character;
+    }
+    false
+}

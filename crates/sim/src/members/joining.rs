@@ -154,7 +154,7 @@ fn join_array(group: &mut Group, devices: &[SimDevice], is_writable: bool) -> Re
 }
 
 /// An array with one member more missing than parity covers is refused.
-pub fn is_refused(members: &mut Members, devices: &[SimDevice], coverage: &mut Coverage) -> Result<(), String> {
+pub fn expect_refusal(members: &mut Members, devices: &[SimDevice], coverage: &mut Coverage) -> Result<(), String> {
     let Some(group) = &mut members.array else { return Ok(()) };
     let Several::Array { parity, .. } = &group.several else { return Ok(()) };
     let others = (0..group.places.len()).filter(|&member| !group.is_culprit(member));

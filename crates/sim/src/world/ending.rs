@@ -39,7 +39,7 @@ impl World<'_> {
         self.step(&Step::Flush)?;
         self.settle(0)?;
         self.idle(REST_NS)?;
-        self.is_damage_reported()?;
+        self.expect_damage_report()?;
         if self.makes_good && self.pool.engine.status().flush_failed {
             plan_faults(self.devices, &[]);
             self.idle(MADE_GOOD_NS)?;

@@ -194,7 +194,7 @@ impl World<'_> {
     ///
     /// # Errors
     /// The power failed, or a promise was broken.
-    pub(super) fn is_damage_reported(&mut self) -> Result<(), Halt> {
+    pub(super) fn expect_damage_report(&mut self) -> Result<(), Halt> {
         if !self.scrubs.has_seen_all || self.may_fail() || self.pool.engine.scrub().found.len() >= FOUND_MAX {
             return Ok(());
         }

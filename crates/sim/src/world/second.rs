@@ -70,7 +70,7 @@ impl World<'_> {
     }
 
     /// Whether a change that nobody waits for has become durable: a checkpoint that was in progress then may not have it.
-    pub(super) fn is_second_durable(&mut self) {
+    pub(super) fn settle_second_if_durable(&mut self) {
         if let Some(wanted) = self.memory.maybe
             && self.memory.changed_at > 0
             && self.pool.engine.checkpoint_number() > self.memory.changed_at + 1

@@ -116,7 +116,7 @@ impl World<'_> {
     }
 
     /// The disk has become smaller: nothing that a host may read was beyond its end.
-    pub(super) fn has_shrunk(&mut self, number: u64, id: u16, (old, blocks): (u64, u64)) -> Result<(), Halt> {
+    pub(super) fn note_shrunk(&mut self, number: u64, id: u16, (old, blocks): (u64, u64)) -> Result<(), Halt> {
         let oracle = &self.memory.oracle;
         for block in places().filter(|block| (blocks..old).contains(block)) {
             let since = oracle.read_begins((id, block));
@@ -158,7 +158,7 @@ impl World<'_> {
 
     /// What has become durable meanwhile, and is served; and bases that are needed again.
     pub(super) fn look_at_third(&mut self) {
-        self.is_called_off();
+        self.note_called_off();
         let engine = &self.pool.engine;
         let is_durable = |state: &State| engine.checkpoint_number() >= state.number || !engine.checkpoint_pending();
         let states = &self.memory.third.states;
@@ -173,7 +173,7 @@ impl World<'_> {
     }
 
     /// A disk whose base was to be detached keeps it, as some of what the pool has of it was lost.
-    fn is_called_off(&mut self) {
+    fn note_called_off(&mut self) {
         let Some(known) = self.third().filter(|known| known.base_blocks == 0) else { return };
         let found = self.third_now();
         let Some(now) = found.iter().find(|now| now.id == known.id && now.base_blocks > 0).cloned() else { return };

@@ -213,7 +213,7 @@ impl World<'_> {
                 let is_time = self.clock.now_ns() <= deadline_ns;
                 match self.pool.engine.resize_disk(THIRD, blocks * 4096, true) {
                     Ok(()) => {
-                        self.has_shrunk(number, disk, (old, blocks))?;
+                        self.note_shrunk(number, disk, (old, blocks))?;
                         Ok(if back > blocks { Next::Goes(Stage::Back { blocks: back }) } else { Next::Ends })
                     }
                     Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => {

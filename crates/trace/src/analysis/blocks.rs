@@ -265,7 +265,7 @@ impl Blocks {
                 self.written.raise(block.written)
             };
             (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
-            self.has_live(row, 1, weight);
+            self.add_live(row, 1, weight);
             tell(seen, weight, 1);
             self.keep_within_limit();
         });
@@ -376,12 +376,12 @@ impl Blocks {
             None => self.written.push_all(len),
         };
         (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
-        self.has_live(row, times, 1);
+        self.add_live(row, times, 1);
         seen
     }
 
     /// Adds `times` live blocks to a row, each of which stands for `weight`.
-    fn has_live(&mut self, row: u16, times: u64, weight: u64) {
+    fn add_live(&mut self, row: u16, times: u64, weight: u64) {
         let live = &mut self.live[usize::from(row)];
         *live += times;
         let peak = &mut self.peak_bytes[usize::from(row)];

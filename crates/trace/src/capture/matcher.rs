@@ -306,7 +306,7 @@ impl Matcher {
 
     /// The disk was idle at `idle_ns` of the monotonic clock, and every event since then has been handled: requests issued before have
     /// completed. Returns the keys of those without a completion event.
-    pub fn was_idle(&mut self, disk: u8, idle_ns: u64) -> Vec<u64> {
+    pub fn take_unheard_before(&mut self, disk: u8, idle_ns: u64) -> Vec<u64> {
         let idle_ns = idle_ns.saturating_sub(self.begin_ns);
         let slow = self.slow.iter().map(|(number, waiting)| (*number, waiting));
         let waiting = (self.first..).zip(&self.waiting);

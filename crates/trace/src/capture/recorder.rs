@@ -307,7 +307,7 @@ impl Recorder {
         for (number, (disk, idle_ns)) in self.disks.iter().zip(&mut self.idle_ns).enumerate() {
             match *idle_ns {
                 Some(idle) if now_ns.saturating_sub(idle) >= SETTLED_NS => {
-                    self.source.forget(&self.matcher.was_idle(number as u8, idle));
+                    self.source.forget(&self.matcher.take_unheard_before(number as u8, idle));
                     *idle_ns = None;
                 }
                 None if self.matcher.is_overdue(number as u8) && disk.is_idle() => *idle_ns = Some(now_ns),
@@ -386,7 +386,7 @@ impl Recorder {
         while self.source.read(TURN_EVENTS, |event| matcher.take(event)) == TURN_EVENTS {}
         for (disk, is_idle) in idle.into_iter().enumerate() {
             if is_idle {
-                matcher.was_idle(disk as u8, now_ns);
+                matcher.take_unheard_before(disk as u8, now_ns);
             }
         }
         self.turn.clear();

@@ -191,10 +191,12 @@ impl RocksdbLog {
             }
             Entry::Are { inputs } => {
                 for (level, number) in inputs {
-                    self.tables.is_at(at, number, level);
+                    self.tables.set_level(at, number, level);
                 }
             }
-            Entry::Moves { number, level } | Entry::Ingests { number, level } => self.tables.is_at(at, number, level),
+            Entry::Moves { number, level } | Entry::Ingests { number, level } => {
+                self.tables.set_level(at, number, level);
+            }
             Entry::Deletes { number } => self.tables.deletes(number),
         }
     }

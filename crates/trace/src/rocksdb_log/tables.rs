@@ -105,7 +105,7 @@ impl Tables {
     }
 
     /// Notes that a table is now at a level.
-    pub fn is_at(&mut self, at: u64, number: u64, level: u8) {
+    pub fn set_level(&mut self, at: u64, number: u64, level: u8) {
         let Some(table) = self.entry(number) else { return };
         // Lines of a log buffer come late: a later move may have been logged before.
         if table.deleted || at < table.reported_at {
@@ -181,8 +181,8 @@ mod tests {
     fn a_move_that_is_reported_late_does_not_undo_a_later_one() {
         let mut tables = Tables::default();
         tables.wrote(10, 7, Some(1), 100);
-        tables.is_at(30, 7, 3);
-        tables.is_at(20, 7, 2);
+        tables.set_level(30, 7, 3);
+        tables.set_level(20, 7, 2);
         assert_eq!((tables.level(7), tables.level_created(7)), (Some(3), Some(1)));
     }
 }

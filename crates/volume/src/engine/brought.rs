@@ -28,7 +28,7 @@ impl Brought {
     }
 
     /// A step has ended: its own look at the leaf does not count as a use.
-    pub fn was_looked_at(&self, map: &mut Map) {
+    pub fn clear_referenced(&self, map: &mut Map) {
         if let Some(frame) = self.leaf.and_then(|(disk, leaf)| Some(map.disk(disk)?.frame(leaf)))
             && frame != NO_FRAME
         {

@@ -306,7 +306,7 @@ impl Engine {
             return clients;
         }
         // The base may have some of the lost blocks: copies of it, and blocks of which hosts wrote a part.
-        lost.iter().for_each(|&disk| self.needs_base(disk));
+        lost.iter().for_each(|&disk| self.keep_base(disk));
         let all = &self.requests.clients;
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));

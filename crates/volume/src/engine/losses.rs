@@ -52,7 +52,7 @@ impl Losses {
         let disk = self.live.remove(&session);
         let Some(loss) = disk.and_then(|disk| self.by_disk.get_mut(&disk)) else { return };
         if loss.unheard.remove(&session) {
-            loss.may_return(session, now_ns);
+            loss.extend_return_window(session, now_ns);
         }
     }
 
@@ -105,11 +105,11 @@ impl Loss {
     fn heard_by(&mut self, session: u64, now_ns: u64) {
         self.unheard.remove(&session);
         self.is_heard = true;
-        self.may_return(session, now_ns);
+        self.extend_return_window(session, now_ns);
     }
 
     /// A client that was there at the loss may come back from now on, and not know of it.
-    fn may_return(&mut self, session: u64, now_ns: u64) {
+    fn extend_return_window(&mut self, session: u64, now_ns: u64) {
         if (1..=self.last_session).contains(&session) {
             self.returns_until_ns = self.returns_until_ns.max(Some(now_ns.saturating_add(RETURN_NS)));
         }

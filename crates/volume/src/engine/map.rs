@@ -265,7 +265,7 @@ impl Map {
     }
 
     /// A leaf was replaced so, and is written anew. Should the new one be unreadable one day, this outage says nothing of that one.
-    pub fn was_done_without(&mut self, disk: DiskId, leaf: u64) {
+    pub fn forget_unreadable(&mut self, disk: DiskId, leaf: u64) {
         self.unreadable.remove(&(disk, leaf));
     }
 

@@ -74,7 +74,7 @@ pub(crate) struct Bypass {
 
 impl Bypass {
     /// A capacity device had no room for a write.
-    pub fn is_refused(&mut self, now_ns: u64) {
+    pub fn note_refusal(&mut self, now_ns: u64) {
         self.refused_ns = Some(now_ns);
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn regression_nothing_goes_past_the_fast_tier_while_the_capacity_tier_has_no_room() {
         let mut bypass = Bypass::default();
         assert!(!bypass.capacity_refuses(0));
-        bypass.is_refused(5);
+        bypass.note_refusal(5);
         assert!(bypass.capacity_refuses(4 + REFUSES_NS) && !bypass.capacity_refuses(5 + REFUSES_NS));
         for place in [Place::Stage, Place::Capacity] {
             let past = Situation { place, past: true, fast_is_behind: true, free: 0, ..SITUATION };

@@ -129,7 +129,7 @@ impl Summaries {
     }
 
     /// Lets a summary that failed be tried again at once.
-    pub fn may_retry(&mut self) {
+    pub fn allow_retry(&mut self) {
         self.not_before_ns = 0;
     }
 

@@ -152,7 +152,7 @@ impl Disk {
     }
 
     /// A root is durable that has this size for the disk, and says whether it lies over a base.
-    pub fn is_in_root(&mut self, size_bytes: u64, has_base: bool) {
+    pub fn note_durable_root(&mut self, size_bytes: u64, has_base: bool) {
         self.durable_bytes = size_bytes;
         if self.leaves_base && !has_base {
             (self.base, self.leaves_base) = (None, false);

@@ -147,7 +147,7 @@ impl Tiers {
     }
 
     /// Of a disk of which nothing was known: what its pages below this one map is known from now on, except for leaves that were forgotten.
-    pub fn is_known_below(&mut self, disk: u16, page: u32) {
+    pub fn set_unlisted_from(&mut self, disk: u16, page: u32) {
         self.unlisted_from.insert(disk, page);
     }
 
@@ -226,7 +226,7 @@ impl Tiers {
             let from = self.unlisted_from.entry(key.0).or_insert(ALL_LISTED);
             *from = key.1.min(*from);
         }
-        self.is_settled(key);
+        self.drop_pending(key);
         self.drop_page(key);
         None
     }
@@ -243,7 +243,7 @@ impl Tiers {
     }
 
     /// Drops what waited for a page: nothing is left to be said of it.
-    fn is_settled(&mut self, key: PageKey) {
+    fn drop_pending(&mut self, key: PageKey) {
         let leaves: Vec<LeafKey> = self.changed.range(leaves_of(key)).map(|(&leaf, _)| leaf).collect();
         leaves.iter().for_each(|leaf| drop(self.changed.remove(leaf)));
         self.forgotten.remove(&key);
@@ -271,7 +271,7 @@ impl Tiers {
         } else if !is_good {
             self.slots.clear(slot);
         } else {
-            self.is_settled(key);
+            self.drop_pending(key);
             self.drop_page(key);
             self.slots.set(slot);
             self.not_durable += 1;

@@ -357,7 +357,7 @@ impl Copying {
         let unit = active.offset_bytes..active.offset_bytes + active.len_bytes;
         self.active = None;
         if let Some(rebuild) = &mut self.rebuild {
-            rebuild.is_unreadable(unit);
+            rebuild.skip_unreadable(unit);
         }
         Event::None
     }

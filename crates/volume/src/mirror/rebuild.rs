@@ -102,7 +102,7 @@ impl Rebuild {
     }
 
     /// No member can read a unit.
-    pub fn is_unreadable(&mut self, unit: Range<u64>) {
+    pub fn skip_unreadable(&mut self, unit: Range<u64>) {
         self.now.start = unit.end;
         self.unreadable += 1;
         let is_full = self.gaps.len() >= GAPS_MAX;
@@ -182,7 +182,7 @@ mod tests {
                         units.for_each(|unit| copied[unit as usize] = true);
                         rebuild.copied(end_bytes);
                     } else if is_unit {
-                        rebuild.is_unreadable(offset_bytes..end_bytes);
+                        rebuild.skip_unreadable(offset_bytes..end_bytes);
                     } else {
                         rebuild.goes_finer(end_bytes);
                     }

@@ -96,8 +96,8 @@ impl Device for Array {
             }
         }
         let awaited = self.core.upkeep.rebuild.as_ref().map_or(0, |rebuild| rebuild.waits_for);
-        self.core.view.waits_for((awaited | probing::hung(&self.core)) & self.core.members.in_sync());
-        self.core.view.settles(self.core.is_settling() && self.core.upkeep.is_served);
+        self.core.view.set_rebuild_waits_for((awaited | probing::hung(&self.core)) & self.core.members.in_sync());
+        self.core.view.set_settling(self.core.is_settling() && self.core.upkeep.is_served);
         self.outstanding -= self.core.done.len();
         done.append(&mut self.core.done);
     }

@@ -264,7 +264,7 @@ impl<'a> Assembly<'a> {
             is_blank: false,
         };
         let (array, view) = parts.build();
-        view.unreadable(self.lost_blocks);
+        view.count_unreadable(self.lost_blocks);
         view.members().set_missing(absent);
         Joined { array, view, left_out: self.left_out }
     }

@@ -99,7 +99,7 @@ impl Core {
         let job = self.jobs.insert(Job::Batch(Batch::new(list.len() + 1, then)));
         for (part, (member, offset_bytes, bufs)) in list.into_iter().enumerate() {
             let op = Op::Write { bufs, fua };
-            self.view.writes(op.len_bytes());
+            self.view.count_written(op.len_bytes());
             self.members.send(member, (job, part), (offset_bytes, stream), op);
         }
         // One part stands for this function, as all members may have been left out.

@@ -53,7 +53,7 @@ fn failed_places(core: &Core, rows: &Rows) -> u32 {
 /// Notes what the judgement of a row means for others: those who verify data, and the member that is rebuilt.
 fn note(core: &mut Core, part: &Part, known: &Known) {
     if known.is_in_doubt {
-        core.view.is_in_doubt();
+        core.view.count_row_in_doubt();
     }
     catch_up(core, part, &known.data);
 }

@@ -145,7 +145,7 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
             if let (Ok(()), Some(bufs)) = (&result, bufs) {
                 return core.done.push(Completion { tag: read.tag, result: Ok(()), bufs: Some(bufs) });
             }
-            core.view.failed_read(member);
+            core.view.count_failed_read(member);
             read.tried |= 1 << member;
             let bufs = new_bufs(&read.lens);
             read_same(core, read, bufs);
@@ -166,7 +166,7 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
             }
             if let Err(error) = result {
                 read.error = Some(error);
-                core.view.failed_read(member);
+                core.view.count_failed_read(member);
             }
             part_of_read_ended(core, job);
         }
@@ -267,7 +267,7 @@ fn rows_part(
     bufs: Option<Vectored<Buf>>,
 ) {
     if result.is_err() {
-        core.view.failed_read(member);
+        core.view.count_failed_read(member);
     }
     if let Some(Job::Rows(rows)) = core.jobs.get_mut(job) {
         match (result, bufs) {

@@ -227,7 +227,7 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
     }
     if noted >= rows {
         core.upkeep.rebuild = None;
-        core.view.unreadable(gaps);
+        core.view.count_unreadable(gaps);
         super::labels::rebuilt(core, member);
     } else {
         // After a restart the rebuild goes on before the first gap.

@@ -75,7 +75,7 @@ impl Roster {
     pub fn not_settled(&mut self, error: &IoError, attempts_max: u8) {
         self.failed_settles += 1;
         if self.failed_settles >= attempts_max {
-            self.view.broken(format!("what its parity log says cannot be made good on enough members: {error}"));
+            self.view.set_broken(format!("what its parity log says cannot be made good on enough members: {error}"));
             self.broken = Some(error.clone());
         }
     }
@@ -212,7 +212,7 @@ impl Roster {
             return false;
         }
         if self.attempts >= ATTEMPTS_MAX {
-            self.view.broken(format!("a change of its members could not be made durable: {error}"));
+            self.view.set_broken(format!("a change of its members could not be made durable: {error}"));
             (self.broken, self.is_writing) = (Some(error), false);
             return false;
         }
@@ -239,7 +239,7 @@ impl Roster {
         }
         // A change that came meanwhile gets a label of its own, and is shown with that.
         if !self.wants_change {
-            self.view.labelled(self.label.generation, self.label.rebuilt_rows, &members.list);
+            self.view.show_label(self.label.generation, self.label.rebuilt_rows, &members.list);
         }
     }
 

@@ -122,7 +122,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     }
     core.upkeep.unread_tries = 0;
     if rows.failed != 0 && (known.is_none() || !is_in_log) {
-        core.view.unreadable(1);
+        core.view.count_unreadable(1);
     }
     let known = known.map(|known| known.data);
     // A block that nobody can read or restore is not written: it may be readable one day. Parity takes it for zeros.
@@ -192,7 +192,7 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
         // The block can be computed, but nothing here shows that the result is right: a reader that knows moves what lives there.
         Some(_) => mended(core, rows.lock, Some(failure)),
         None => {
-            core.view.unreadable(u32::from(core.upkeep.mends.is_news(rows.first)));
+            core.view.count_unreadable(u32::from(core.upkeep.mends.is_news(rows.first)));
             mended(core, rows.lock, Some(failure));
         }
     }
@@ -214,7 +214,7 @@ pub(super) fn settled(core: &mut Core, row: u64, lock: u64, is_whole: bool, resu
 /// A block was written again on a member. One that failed the write was left behind.
 pub(super) fn mend_written(core: &mut Core, member: usize, lock: u64, result: Result<(), IoError>) {
     if result.is_ok() && core.members.written() & 1 << member != 0 {
-        core.view.mended();
+        core.view.count_mended();
     }
     mended(core, lock, result.err());
 }

@@ -59,7 +59,7 @@ impl ArrayView {
 
     /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and writes there need no care for
     /// what was there before.
-    pub fn know(&self, fronts: Vec<u32>) {
+    pub fn set_fronts(&self, fronts: Vec<u32>) {
         *lock(&self.fronts) = Some(fronts);
     }
 
@@ -72,7 +72,7 @@ impl ArrayView {
 
     /// An opening finds these rows as a power cut may have left them, and all others as they were made whole. This holds until all is
     /// settled.
-    pub(crate) fn may_be_torn(&self, rows: Runs) {
+    pub(crate) fn add_maybe_torn(&self, rows: Runs) {
         lock(&self.torn).get_or_insert_default().add_all(rows);
     }
 
@@ -82,7 +82,7 @@ impl ArrayView {
         !self.members.is_settled() && torn.as_ref().is_none_or(|torn| torn.meets(row..row + 1))
     }
 
-    pub(super) fn is_in_doubt(&self) {
+    pub(super) fn count_row_in_doubt(&self) {
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -94,7 +94,7 @@ impl ArrayView {
         (u128::from(self.written_bytes.load(Ordering::Relaxed)) * data / all.max(1)) as u64
     }
 
-    pub(super) fn writes(&self, bytes: u64) {
+    pub(super) fn count_written(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -105,7 +105,7 @@ impl ArrayView {
         self.is_settling.load(Ordering::Relaxed)
     }
 
-    pub(super) fn settles(&self, is_settling: bool) {
+    pub(super) fn set_settling(&self, is_settling: bool) {
         self.is_settling.store(is_settling, Ordering::Relaxed);
     }
 
@@ -129,15 +129,15 @@ impl ArrayView {
         self.members.rebuild_bytes_per_s()
     }
 
-    pub(super) fn failed_read(&self, number: usize) {
+    pub(super) fn count_failed_read(&self, number: usize) {
         self.members.set_status(|status| status.members[number].failed_reads += 1);
     }
 
-    pub(super) fn mended(&self) {
+    pub(super) fn count_mended(&self) {
         self.members.set_status(|status| status.mended_blocks += 1);
     }
 
-    pub(super) fn unreadable(&self, places: u32) {
+    pub(super) fn count_unreadable(&self, places: u32) {
         if places > 0 {
             self.members.set_status(|status| status.unreadable_blocks += u64::from(places));
         }
@@ -152,16 +152,16 @@ impl ArrayView {
         waited.map(|(_, member)| if member.name.is_empty() { format_id(&member.id) } else { member.name }).collect()
     }
 
-    pub(super) fn waits_for(&self, members: u32) {
+    pub(super) fn set_rebuild_waits_for(&self, members: u32) {
         self.rebuild_waits_for.store(members, Ordering::Relaxed);
     }
 
-    pub(super) fn broken(&self, why: String) {
+    pub(super) fn set_broken(&self, why: String) {
         self.members.set_status(|status| status.broken = Some(why));
     }
 
     /// A label is durable, and is shown now. Not before: whoever sees that a member holds everything may take others away.
-    pub(super) fn labelled(&self, generation: u64, rebuilt_rows: u64, members: &[Member]) {
+    pub(super) fn show_label(&self, generation: u64, rebuilt_rows: u64, members: &[Member]) {
         self.members.set_status(|status| {
             (status.generation, status.rebuilt_bytes) = (generation, rebuilt_rows * BLOCK);
             status.members.iter_mut().zip(members).for_each(|(shown, member)| shown.state = member.state);

@@ -160,7 +160,7 @@ pub(super) fn make_anew(devices: &mut Devices, engine: &mut Engine) -> bool {
         // From the leaf on at which the loop stopped nothing is known, the rest of its tier page included.
         let known_below = next.map_or(ALL_LISTED, |leaf| (leaf / PAGE_LEAVES as u64) as u32);
         is_whole &= next.is_none();
-        engine.checkpoint.capacity.tiers().is_known_below(id.0, known_below);
+        engine.checkpoint.capacity.tiers().set_unlisted_from(id.0, known_below);
     }
     is_whole
 }

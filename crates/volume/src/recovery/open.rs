@@ -157,7 +157,7 @@ fn tell_fronts(devices: &Devices, engine: &Engine) {
             BandState::Closed => band_blocks,
             BandState::Open => band.written.div_ceil(BLOCK_GRAINS as u32),
         };
-        array.know(engine.space.bands.table().iter().map(front).collect());
+        array.set_fronts(engine.space.bands.table().iter().map(front).collect());
     }
 }
 

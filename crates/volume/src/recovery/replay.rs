@@ -48,7 +48,7 @@ pub(super) fn replay(
     let (mut batches, mut failed_device, mut doubt) = (0, 0, Doubt::default());
     if let Some(array) = devices.array() {
         // No row counts as torn unless a record below shows that it may be.
-        array.may_be_torn(Runs::default());
+        array.add_maybe_torn(Runs::default());
     }
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;

@@ -111,7 +111,7 @@ impl<'a> Surveyor<'a> {
         self.survey.durable.take_header(batch);
         let durable = self.survey.durable.to();
         while self.moves.pop_front_if(|(number, _)| *number <= durable).is_some() {}
-        self.survey.recorded.is_durable_to(durable);
+        self.survey.recorded.mark_durable_to(durable);
         self.survey.next_sequence = self.survey.next_sequence.max(batch.first_sequence + records.len() as u64);
         for (i, record) in records.iter().enumerate() {
             let sequence = batch.first_sequence + i as u64;

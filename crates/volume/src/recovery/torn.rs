@@ -40,7 +40,7 @@ impl Recorded {
     }
 
     /// Takes batches up to this one as durable.
-    pub fn is_durable_to(&mut self, durable: u64) {
+    pub fn mark_durable_to(&mut self, durable: u64) {
         while let Some((_, data)) = self.waiting.pop_front_if(|(batch, _)| *batch <= durable) {
             self.durable.add(data);
         }

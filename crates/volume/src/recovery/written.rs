@@ -196,7 +196,7 @@ pub(super) fn verified(
         for (_, record) in records {
             torn::rows(array.shape(), setup, (&survey.recorded, root), record, &mut rows);
         }
-        array.may_be_torn(rows);
+        array.add_maybe_torn(rows);
     }
     write_again(devices, setup, again, doubt)?;
     Ok(verified)

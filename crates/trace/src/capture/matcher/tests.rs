@@ -184,10 +184,10 @@ fn what_an_idle_disk_seems_to_owe_has_completed() {
     matcher.drain(1200 + HOLD_NS, &mut out);
     assert!(matcher.is_overdue(0));
     assert!(!matcher.is_overdue(1), "another disk");
-    matcher.was_idle(0, 1105);
+    matcher.take_unheard_before(0, 1105);
     matcher.drain(1200 + HOLD_NS, &mut out);
     assert_eq!((out.len(), matcher.in_flight(0)), (1, 2), "only what was issued before it was idle");
-    matcher.was_idle(0, 1200);
+    matcher.take_unheard_before(0, 1200);
     matcher.drain(1200 + HOLD_NS, &mut out);
     assert_eq!((out.len(), matcher.in_flight(0)), (2, 1), "the kernel does not count flushes");
     assert_eq!(out[0].captured.request.latency_ns, NOT_KNOWN);
@@ -196,7 +196,7 @@ fn what_an_idle_disk_seems_to_owe_has_completed() {
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 2), "used again: counted once");
     // Reused at once, before it is passed on.
     matcher.drain(2000 + HOLD_NS * 3, &mut out);
-    assert_eq!(matcher.was_idle(0, 2000 + HOLD_NS * 2), [1]);
+    assert_eq!(matcher.take_unheard_before(0, 2000 + HOLD_NS * 2), [1]);
     matcher.take(&Event::Issue(issue(1, 3000 + HOLD_NS * 3)));
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (2, 3));
     // A completion that was only late.
@@ -211,7 +211,7 @@ fn what_went_to_the_disk_again_after_it_was_idle_is_in_flight() {
     matcher.take(&Event::Issue(issue(1, 1100)));
     matcher.take(&Event::Requeue { key: 1, disk: 0 });
     matcher.take(&Event::Issue(issue(1, 1300)));
-    assert_eq!(matcher.was_idle(0, 1200), Vec::<u64>::new());
+    assert_eq!(matcher.take_unheard_before(0, 1200), Vec::<u64>::new());
     assert_eq!((matcher.in_flight(0), matcher.counts().lost_completions), (1, 0));
     let out = take(&mut matcher, &[Event::Complete(complete(1, 1400))]);
     assert_eq!((out[0].latency_ns, matcher.in_flight(0)), (300, 0));
@@ -341,7 +341,7 @@ proptest! {
         for &key in &open {
             matcher.take(&Event::Complete(complete(key, now)));
         }
-        matcher.was_idle(0, now + 1);
+        matcher.take_unheard_before(0, now + 1);
         prop_assert_eq!(matcher.in_flight(0), 0);
         matcher.finish(&mut out);
         let got: Vec<_> =

@@ -262,7 +262,7 @@ impl Checkpointing<'_> {
         let state = &mut *self.checkpoint;
         let policy = self.staying.take_unsaved(self.stats.written_blocks(), state.clean);
         state.roots.add_policy_state(policy);
-        self.summaries.may_retry();
+        self.summaries.allow_retry();
         self.write_summaries();
         self.checkpoint.pages.reserve_slots(self.map, &mut self.space.slots);
     }

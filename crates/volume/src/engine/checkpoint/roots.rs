@@ -181,7 +181,7 @@ impl RootWriter {
         self.has_failed = false;
         for (id, size_bytes, has_base) in std::mem::take(&mut self.disks) {
             if let Some(disk) = map.disks.get_mut(&id) {
-                disk.is_in_root(size_bytes, has_base);
+                disk.note_durable_root(size_bytes, has_base);
             }
         }
         let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };

@@ -119,11 +119,11 @@ impl Engine {
 
     /// Handles damage that was found where the copying has already passed.
     pub(in crate::engine) fn look_at_damage(&mut self) {
-        std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.needs_base(disk));
+        std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.keep_base(disk));
     }
 
     /// Some of what the pool has of a disk is lost or damaged: its base may have the only good copy, and stays.
-    pub(in crate::engine) fn needs_base(&mut self, disk: DiskId) {
+    pub(in crate::engine) fn keep_base(&mut self, disk: DiskId) {
         if let Some(disk) = self.map.disk_mut(disk).filter(|disk| disk.leaves_base) {
             disk.leaves_base = false;
             // A checkpoint that leaves the base out may be in progress.
@@ -181,7 +181,7 @@ impl Engine {
     /// A step has ended.
     pub(super) fn adopted(&mut self, client: Client) {
         let ClientKind::Adopt { read_blocks } = client.kind else { return };
-        self.adoption.brought.was_looked_at(&mut self.map);
+        self.adoption.brought.clear_referenced(&mut self.map);
         self.adoption.ended(self.clock.now_ns(), read_blocks, client.error);
     }
 }

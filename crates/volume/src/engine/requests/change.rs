@@ -177,7 +177,7 @@ impl Engine {
             Ok(()) => self.flushes.written(device),
             Err(source) => {
                 if device > 0 && source.kind == IoErrorKind::NoSpace {
-                    self.bypass.is_refused(self.clock.now_ns());
+                    self.bypass.note_refusal(self.clock.now_ns());
                 }
                 let error = self.setup.device_error(device, source);
                 self.requests.pieces[id as usize].error.get_or_insert(error);

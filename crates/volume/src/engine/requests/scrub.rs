@@ -197,7 +197,7 @@ impl Engine {
     /// A step of the scrub has ended.
     pub(super) fn scrub_ended(&mut self, client: Client) {
         let Client { kind: ClientKind::Scrub { stored_blocks }, disk, error, .. } = client else { return };
-        self.scrub.brought.was_looked_at(&mut self.map);
+        self.scrub.brought.clear_referenced(&mut self.map);
         if self.scrub.ended(stored_blocks, error) {
             self.stats.counters.scrub_damaged_blocks += 1;
             self.map.damaged.insert(disk);

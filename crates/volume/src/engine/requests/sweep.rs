@@ -133,7 +133,7 @@ impl Engine {
         if is_there && entry.pins == 0 && !entry.dirty {
             self.map.drop_frame(frame);
         } else {
-            self.map.was_done_without(disk, leaf);
+            self.map.forget_unreadable(disk, leaf);
         }
         true
     }

@@ -297,7 +297,7 @@ impl Life {
             *front = last.max(if self.random.below(2) == 0 { 0 } else { *front });
         }
         let fronts = self.fronts.iter().map(|&front| front as u32).collect();
-        self.array.as_ref().unwrap().1.know(fronts);
+        self.array.as_ref().unwrap().1.set_fronts(fronts);
     }
 
     /// Replaces dead members while the array is served.

@@ -167,7 +167,7 @@ fn regression_an_old_entry_of_an_open_row_that_cannot_be_erased_holds_no_changes
     for out in 0..4 {
         let WithStuck { members, mut array, view, shape, left } = with_stuck(out);
         pass(&mut array, &view, 5);
-        view.know(vec![2; (shape.rows() / shape.band_rows()) as usize]);
+        view.set_fronts(vec![2; (shape.rows() / shape.band_rows()) as usize]);
         let bufs = Vectored::One(Buf::copy_of(&content(3, 1)).freeze());
         array.submit(Request {
             tag: 7,
