@@ -117,6 +117,7 @@ fn options() -> EngineOptions {
         memory_limit_bytes: 48 << 20,
         job_blocks: 64,
         destage_above_percent: 30,
+        overcommit: true,
         ..EngineOptions::default()
     }
 }
@@ -266,7 +267,7 @@ pub(crate) fn aged() -> Images {
         let superblock = plan(&plan_options, &geometry[0], &[geometry[1].clone()], POOL, &[[1; 16], [2; 16]]).unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
         let disks = [NewDisk { name: "disk".into(), size_bytes: DISK_BYTES, base: None }];
-        format(&mut devices, &superblock, table, &disks, true, options()).unwrap();
+        format(&mut devices, &superblock, table, &disks, options()).unwrap();
         drop(devices);
         let mut served = Served::open(bytes_of(&shared)).unwrap();
         for i in 0..40 {

@@ -201,7 +201,7 @@ impl<'a> Life<'a> {
         memory.bases.extend(base.iter().map(|base| (1, base.clone())));
         let disks =
             [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: base.as_ref().map(BaseImage::base) }];
-        format(&mut joining::create(&members, &devices), &superblock, table, &disks, true, shape.options())
+        format(&mut joining::create(&members, &devices), &superblock, table, &disks, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
         devices

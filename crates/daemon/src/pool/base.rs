@@ -162,10 +162,10 @@ fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> 
 /// The pool refuses the disk. No disk is left behind.
 pub fn add_disk(
     pool: &mut Pool,
-    (name, size_bytes, overcommit): (&str, u64, bool),
+    (name, size_bytes): (&str, u64),
     (device, base): (Box<dyn Device>, Base),
 ) -> Result<DiskId> {
-    let id = pool.engine.add_disk(name, size_bytes, overcommit).map_err(|error| anyhow!(Budget::explain(&error)))?;
+    let id = pool.engine.add_disk(name, size_bytes).map_err(|error| anyhow!(Budget::explain(&error)))?;
     pool.engine.lay_over(id, base).map_err(|error| anyhow!(error))?;
     pool.attach_base(id, device);
     Ok(id)

@@ -7,12 +7,12 @@ use anyhow::{Context, Result, anyhow};
 use forebay_block::Geometry;
 use forebay_device::rewrites_larger_sectors;
 use forebay_prism::ClassTable;
-use forebay_volume::Devices;
 use forebay_volume::layout::Id;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{clear_labels, new_geometry};
 use forebay_volume::recovery::{self, FormatError, format::NewDisk};
+use forebay_volume::{Devices, EngineOptions};
 
 /// Context of errors before anything was written.
 const NOT_LAID_OUT: &str = "the pool cannot be laid out on these devices, and nothing of it was written";
@@ -65,7 +65,8 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     backing::allocate_journal(config, superblock.members[0].data_offset_bytes).context(NOT_LAID_OUT)?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> = config.disk.iter().map(new_disk).collect::<Result<_>>()?;
-    let engine = Budget::of(config.memory.limit.0).engine();
+    let overcommit = config.pool.overcommit;
+    let engine = EngineOptions { overcommit, ..Budget::of(config.memory.limit.0).engine() };
     // Labels of a former pool could have a higher generation than the new ones.
     clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
     if let Some((shape, _)) = array {
@@ -75,7 +76,7 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     if is_mirrored {
         super::fast::make(devices, members, pool_id, member_ids);
     }
-    recovery::format(devices, &superblock, classes, &disks, config.pool.overcommit, engine)
+    recovery::format(devices, &superblock, classes, &disks, engine)
         .map_err(|error| match &error {
             FormatError::Disk { name, source } => anyhow!("disk {name:?}: {}", Budget::explain(source)),
             _ => error.into(),

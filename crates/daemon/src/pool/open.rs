@@ -86,6 +86,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     let budget = Budget::of(config.memory.limit.0).engine();
     let adoption_bytes_per_s = config.adopt.rate.0;
     let options = EngineOptions {
+        overcommit: config.pool.overcommit,
         endurance_bytes,
         grouping,
         scrub_bytes_per_s,

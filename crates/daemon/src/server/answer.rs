@@ -25,8 +25,6 @@ const JOBS_MAX: usize = 16;
 pub struct Answerer {
     /// Facts about the server that do not change while it runs.
     pub fixed: Fixed,
-    /// Whether the disks' sizes may exceed the pool.
-    pub overcommit: bool,
     /// Finished answers, each with the number of its client.
     pub answers: Vec<(u64, Value)>,
     /// Jobs in progress.
@@ -63,8 +61,8 @@ fn known(client: u64, checkpoint: Checkpoint, answer: Value) -> Reply {
 
 impl Answerer {
     /// An answerer without jobs.
-    pub fn new(fixed: Fixed, overcommit: bool) -> Self {
-        Self { fixed, overcommit, answers: Vec::new(), jobs: Vec::new() }
+    pub fn new(fixed: Fixed) -> Self {
+        Self { fixed, answers: Vec::new(), jobs: Vec::new() }
     }
 
     /// Answers one request line, or begins a job for it.
@@ -127,7 +125,7 @@ impl Answerer {
             Question::ClassAdd { name, place, rest } => return self.add_class(client, name, place, rest, backend),
             Question::ClassImport { text } => return self.import_classes(client, &text, backend),
             Question::DiskAdd { name, size_bytes, export, base } => {
-                let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
+                let new = NewDisk { name, size_bytes, is_exported: export };
                 return self.add_disk(client, new, base.as_deref(), backend, server);
             }
             Question::DiskResize { name, size_bytes } => return self.resize_disk(client, &name, size_bytes, backend),
@@ -302,8 +300,8 @@ impl Answerer {
             let target = text.parse().map_err(|error: TargetError| error.in_pool())?;
             return Job::add_over_base(client, new, target, now_ns()).map(Reply::later);
         }
-        let NewDisk { name, size_bytes, overcommit, is_exported } = new;
-        let disk = engine.add_disk(&name, size_bytes, overcommit).map_err(|error| Budget::explain(&error))?;
+        let NewDisk { name, size_bytes, is_exported } = new;
+        let disk = engine.add_disk(&name, size_bytes).map_err(|error| Budget::explain(&error))?;
         info!("disk {name} was added");
         let publish = is_exported.then_some(Publish::Add { name, disk, size_bytes });
         Ok(Reply::later(Job::durable(client, checkpoint, Answer::Disks, now_ns(), publish)))
@@ -320,11 +318,11 @@ impl Answerer {
         let checkpoint = self.begin_change(engine)?;
         let Some(disk) = engine.disk_named(name) else { return Err(no_disk(name, &names(engine))) };
         let (disk, is_smaller) = (disk.id, size_bytes < disk.served_bytes());
-        match engine.resize_disk(name, size_bytes, self.overcommit) {
+        match engine.resize_disk(name, size_bytes) {
             Ok(()) => {}
             Err(AdminError::MappedBeyond(_) | AdminError::InUse(_)) if is_smaller => {
                 let shrink = (name, size_bytes);
-                let job = Job::shrink(client, shrink, self.overcommit, backend, Answer::Disks, now_ns());
+                let job = Job::shrink(client, shrink, backend, Answer::Disks, now_ns());
                 return job.map(Reply::later);
             }
             Err(error) => return Err(Budget::explain(&error)),

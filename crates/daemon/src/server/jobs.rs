@@ -77,13 +77,12 @@ struct Shrink {
     /// Id and size of the disk at the time of the request.
     was: (DiskId, u64),
     size_bytes: u64,
-    overcommit: bool,
 }
 
 impl Shrink {
-    fn new(name: &str, size_bytes: u64, overcommit: bool, engine: &Engine) -> Result<Self, String> {
+    fn new(name: &str, size_bytes: u64, engine: &Engine) -> Result<Self, String> {
         let disk = engine.disk_named(name).ok_or_else(|| no_disk(name, &names(engine)))?;
-        Ok(Self { name: name.to_owned(), was: (disk.id, disk.size_bytes), size_bytes, overcommit })
+        Ok(Self { name: name.to_owned(), was: (disk.id, disk.size_bytes), size_bytes })
     }
 
     /// Refuses where the disk was changed since the request.
@@ -115,8 +114,6 @@ impl Shrink {
 pub struct NewDisk {
     pub name: String,
     pub size_bytes: u64,
-    /// Whether the disks' sizes may exceed the pool.
-    pub overcommit: bool,
     pub is_exported: bool,
 }
 
@@ -221,7 +218,7 @@ impl Job {
     fn add_over(&mut self, opened: OpenedBase, backend: &mut PoolBackend) -> Result<(), String> {
         let Step::OpenBase { new, .. } = &self.step else { return Ok(()) };
         let checkpoint = Checkpoint::after_change(&backend.pool.engine);
-        let disk = (new.name.as_str(), new.size_bytes, new.overcommit);
+        let disk = (new.name.as_str(), new.size_bytes);
         let added = opened.and_then(|opened| base::add_disk(&mut backend.pool, disk, opened));
         let disk = added.map_err(|error| chain(&error))?;
         info!("disk {} was added", new.name);
@@ -235,12 +232,11 @@ impl Job {
     pub fn shrink(
         client: u64,
         (name, size_bytes): (&str, u64),
-        overcommit: bool,
         backend: &mut PoolBackend,
         answer: Answer,
         now_ns: u64,
     ) -> Result<Self, String> {
-        let step = Shrink::new(name, size_bytes, overcommit, &backend.pool.engine)?.prepare(backend, (0, true))?;
+        let step = Shrink::new(name, size_bytes, &backend.pool.engine)?.prepare(backend, (0, true))?;
         Ok(Self::beginning(client, step, answer, now_ns))
     }
 
@@ -383,7 +379,7 @@ impl Job {
                             return Some(Err(error));
                         }
                         let checkpoint = Checkpoint::after_change(engine);
-                        match engine.resize_disk(&to.name, to.size_bytes, to.overcommit) {
+                        match engine.resize_disk(&to.name, to.size_bytes) {
                             Ok(()) => {
                                 let disk = engine.disk_named(&to.name).map(|disk| disk.id);
                                 info!("disk {} has {} bytes now", to.name, to.size_bytes);

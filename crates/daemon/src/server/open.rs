@@ -166,7 +166,7 @@ impl Server {
             asked,
             announce,
             clients: Clients::new(socket),
-            answerer: Answerer::new(fixed, config.pool.overcommit),
+            answerer: Answerer::new(fixed),
             block_devices,
             machine_devices,
             is_over_bucket: config.capacity.iter().any(|device| device.target.0.bucket().is_some()),

@@ -6,7 +6,7 @@ use super::admission::{Origin, gives_way};
 use super::connection::Connection;
 use super::outcome::CloseReason;
 use super::peer::peer;
-use super::poller::Source;
+use super::poller::{Events, Source};
 use super::reactor::{Reactor, Run};
 use crate::access::{Client, Security};
 use crate::backend::Backend;
@@ -52,7 +52,7 @@ impl Reactor {
                 return;
             };
             let source = Source::Connection { index, generation };
-            let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, true, false));
+            let watched = connection.socket.as_ref().map(|socket| self.poller.add(socket, source, Events::READ));
             if let Some(Ok(())) = watched {
                 connection.list(index, &mut run.listed);
             } else {
@@ -137,7 +137,7 @@ impl Reactor {
             // The listener may be registered already by an earlier attempt.
             let _ = self.poller.remove(&listener.socket, source);
             // Where this fails, accepting stays paused until the next tick.
-            self.accepting_paused |= self.poller.add(&listener.socket, source, true, false).is_err();
+            self.accepting_paused |= self.poller.add(&listener.socket, source, Events::READ).is_err();
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::admission::Origin;
 use super::outcome::{CloseReason, Received};
 use super::peer::{Peer, peer};
+use super::poller::Events;
 use super::secure::{self, SENDS_MAX};
 use crate::nbd::session::Session;
 use crate::tls::{TlsContext, TlsStream};
@@ -43,8 +44,8 @@ pub struct Connection {
     pub announced: bool,
     /// Time at which it was accepted, monotonic, in nanoseconds.
     pub accepted_ns: u64,
-    /// Events that the poller watches for: read, write.
-    pub watched: (bool, bool),
+    /// Events that the poller watches for.
+    pub watched: Events,
     /// Whether it is listed for the end of this iteration, to send or to decide on.
     pub listed: bool,
     /// Whether the socket took no more at the last send.
@@ -69,7 +70,7 @@ impl Connection {
             number: 0,
             announced: false,
             accepted_ns,
-            watched: (true, false),
+            watched: Events::READ,
             listed: false,
             send_blocked: false,
             taken_bytes: 0,

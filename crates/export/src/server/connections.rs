@@ -1,7 +1,7 @@
 //! All connections, and the tokens that lead completions back to them.
 
 use super::connection::Connection;
-use super::poller::{DIRECT_MAX, Poller, Source};
+use super::poller::{DIRECT_MAX, Events, Poller, Source};
 
 /// A place for a connection. The generation distinguishes its successive connections.
 #[derive(Debug, Default)]
@@ -126,13 +126,12 @@ impl Connections {
                 let Some(socket) = &connection.socket else {
                     continue;
                 };
-                let (read, write) = connection.watched;
                 if promoting {
                     if std::mem::take(&mut connection.heard) || !crowded {
-                        poller.promote(socket, source, read, write);
+                        poller.promote(socket, source, connection.watched);
                     }
                 } else if crowded && !connection.heard {
-                    poller.demote(socket, source, read, write);
+                    poller.demote(socket, source, connection.watched);
                 }
             }
         }
@@ -147,7 +146,7 @@ impl Connections {
                 continue;
             }
             match places.get_mut(used) {
-                Some(place) if connection.watched == (true, false) => {
+                Some(place) if connection.watched == Events::READ => {
                     *place = (index, self.generation(index));
                     used += 1;
                 }

@@ -1,7 +1,7 @@
 //! Passes TLS handshakes between the event loop and the thread that computes their steps.
 
 use super::outcome::CloseReason;
-use super::poller::Source;
+use super::poller::{Events, Source};
 use super::reactor::{Reactor, Run};
 use super::shaker::Job;
 use crate::backend::Backend;
@@ -45,8 +45,8 @@ impl Reactor {
             let Some(socket) = &connection.socket else {
                 continue;
             };
-            let is_watched = self.poller.add(socket, Source::Connection { index, generation }, true, false).is_ok();
-            connection.watched = (true, false);
+            let is_watched = self.poller.add(socket, Source::Connection { index, generation }, Events::READ).is_ok();
+            connection.watched = Events::READ;
             connection.tls = Some(stream);
             connection.lent = None;
             match step {

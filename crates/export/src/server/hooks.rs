@@ -8,7 +8,7 @@ use super::interest::Interest;
 use super::listener::Listener;
 use super::outcome::CloseReason;
 use super::peer::Peer;
-use super::poller::{Poller, Source};
+use super::poller::{Events, Poller, Source};
 use super::stats::ServerStats;
 use crate::access::Identity;
 use crate::exports::{Export, ExportError, Exports};
@@ -158,7 +158,7 @@ pub(super) fn listen(
 ) -> Result<Listen, ServerError> {
     let listener = Listener::open(address, config.allow_remote, config.private_sockets)?;
     let index = listeners.len() as u16;
-    poller.add(&listener.socket, Source::Listener(index), true, false)?;
+    poller.add(&listener.socket, Source::Listener(index), Events::READ)?;
     let bound = listener.address.clone();
     listeners.push(listener);
     Ok(bound)

@@ -111,18 +111,32 @@ fn system(operation: &'static str) -> impl Fn(Errno) -> ServerError {
     move |source| ServerError::System { operation, source }
 }
 
-fn flags(read: bool, write: bool) -> EventFlags {
-    let mut flags = EventFlags::empty();
-    flags.set(EventFlags::IN, read);
-    flags.set(EventFlags::OUT, write);
-    flags
+/// What is reported of a descriptor. Hang-ups and errors are reported in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Events {
+    /// That it can be read.
+    pub read: bool,
+    /// That it can be written.
+    pub write: bool,
 }
 
-fn poll_flags(read: bool, write: bool) -> PollFlags {
-    let mut flags = PollFlags::empty();
-    flags.set(PollFlags::IN, read);
-    flags.set(PollFlags::OUT, write);
-    flags
+impl Events {
+    /// That it can be read, alone.
+    pub const READ: Self = Self { read: true, write: false };
+
+    fn epoll(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags
+    }
+
+    fn poll(self) -> PollFlags {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, self.read);
+        flags.set(PollFlags::OUT, self.write);
+        flags
+    }
 }
 
 impl Poller {
@@ -133,24 +147,24 @@ impl Poller {
     }
 
     /// Watches one of the server's own descriptors. It must be [removed](Poller::remove) before it is closed.
-    pub fn add(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+    pub fn add(&mut self, fd: impl AsFd, source: Source, events: Events) -> Result<(), ServerError> {
         if matches!(source, Source::Connection { .. }) && self.direct.len() < DIRECT_MAX {
-            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
+            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: events.poll() });
             return Ok(());
         }
         let number = fd.as_fd().as_raw_fd();
-        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))?;
+        epoll::add(&self.epoll, fd, source.to_data(), events.epoll()).map_err(system("epoll_ctl"))?;
         self.own.insert(number);
         Ok(())
     }
 
     /// Changes the events of a descriptor.
-    pub fn modify(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) -> Result<(), ServerError> {
+    pub fn modify(&mut self, fd: impl AsFd, source: Source, events: Events) -> Result<(), ServerError> {
         if let Some(direct) = self.direct.iter_mut().find(|direct| direct.source == source) {
-            direct.flags = poll_flags(read, write);
+            direct.flags = events.poll();
             return Ok(());
         }
-        epoll::modify(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
+        epoll::modify(&self.epoll, fd, source.to_data(), events.epoll()).map_err(system("epoll_ctl"))
     }
 
     /// Stops watching one of the server's own descriptors.
@@ -164,20 +178,20 @@ impl Poller {
     }
 
     /// Moves a connection from epoll to poll(2), where there is room.
-    pub fn promote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
+    pub fn promote(&mut self, fd: impl AsFd, source: Source, events: Events) {
         if self.direct.len() < DIRECT_MAX
             && !self.direct.iter().any(|direct| direct.source == source)
             && epoll::delete(&self.epoll, &fd).is_ok()
         {
             self.own.remove(&fd.as_fd().as_raw_fd());
-            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
+            self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: events.poll() });
         }
     }
 
     /// Moves a connection from poll(2) to epoll; it stays where the kernel refuses.
-    pub fn demote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
+    pub fn demote(&mut self, fd: impl AsFd, source: Source, events: Events) {
         if let Some(place) = self.direct.iter().position(|direct| direct.source == source)
-            && epoll::add(&self.epoll, &fd, source.to_data(), flags(read, write)).is_ok()
+            && epoll::add(&self.epoll, &fd, source.to_data(), events.epoll()).is_ok()
         {
             self.own.insert(fd.as_fd().as_raw_fd());
             self.direct.swap_remove(place);
@@ -200,7 +214,10 @@ impl Poller {
         }
         wanted.extend(handshakes.map(|fd| (fd, (Source::Handshakes, EventFlags::IN))));
         for interest in hooks {
-            wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
+            wanted.insert(
+                interest.fd,
+                (Source::Hook(interest.fd), Events { read: interest.read, write: interest.write }.epoll()),
+            );
         }
         for (&fd, (source, _)) in &self.foreign {
             // A descriptor that was closed meanwhile may have become one of the server's own, with the same number.
@@ -344,7 +361,7 @@ mod tests {
         let connection = |index| Source::Connection { index, generation: 1 };
         let polled: Vec<_> = (0..DIRECT_MAX).map(|_| UnixStream::pair().unwrap()).collect();
         for (index, (ours, _)) in polled.iter().enumerate() {
-            poller.add(ours, connection(index as u16), true, false).unwrap();
+            poller.add(ours, connection(index as u16), Events::READ).unwrap();
         }
         let rings: Vec<_> = (0..RINGS_MAX).map(|_| UnixStream::pair().unwrap()).collect();
         let mut fds: Vec<i32> = rings.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
@@ -354,7 +371,7 @@ mod tests {
         poller.set_foreign(&fds, &[], None, &[]);
         let (ours, theirs) = UnixStream::pair().unwrap();
         rustix::io::dup2(&ours, &mut number).unwrap();
-        poller.add(&number, connection(100), true, false).unwrap();
+        poller.add(&number, connection(100), Events::READ).unwrap();
         poller.set_foreign(&fds[..RINGS_MAX], &[], None, &[]);
         std::io::Write::write(&mut &theirs, &[1]).unwrap();
         let mut ready = Vec::new();

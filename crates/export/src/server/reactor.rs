@@ -12,7 +12,7 @@ use super::hooks::{Hooks, ServerControl, listen};
 use super::listener::Listener;
 use super::outcome::{CloseReason, Received};
 use super::peer::peer;
-use super::poller::{Poller, Ready, Source};
+use super::poller::{Events, Poller, Ready, Source};
 use super::shaker::Shaker;
 use super::shutdown::Shutdown;
 use super::spin::Spin;
@@ -415,19 +415,19 @@ impl Reactor {
             let reason = if removed { CloseReason::ExportRemoved } else { CloseReason::Client };
             return self.close(run, index, reason);
         }
-        let wanted = (
-            connection.wants_input(),
+        let wanted = Events {
+            read: connection.wants_input(),
             // Includes replies that arose after this iteration's send, when a held-back client continued with errors.
-            connection.send_blocked || connection.has_unsent(),
-        );
-        if wanted.0 && connection.holds_received() {
+            write: connection.send_blocked || connection.has_unsent(),
+        };
+        if wanted.read && connection.holds_received() {
             run.held.push(Ready { source, hung_up: false });
         }
         if wanted != connection.watched
             && let Some(socket) = &connection.socket
         {
             connection.watched = wanted;
-            if let Err(error) = self.poller.modify(socket, source, wanted.0, wanted.1) {
+            if let Err(error) = self.poller.modify(socket, source, wanted) {
                 let errno = if let ServerError::System { source, .. } = error { source } else { rustix::io::Errno::IO };
                 self.close(run, index, CloseReason::Socket(errno));
             }

@@ -127,6 +127,7 @@ impl Shape {
             },
             warm_list_interval_ns: 50_000_000,
             scrub_bytes_per_s: 256 << 20,
+            overcommit: true,
             ..EngineOptions::default()
         }
     }

@@ -17,11 +17,11 @@ impl World<'_> {
         let engine = &mut self.pool.engine;
         let wanted = match self.memory.second {
             None if blocks == 0 => return Ok(()),
-            None => match engine.add_disk(SECOND, blocks * 4096, true) {
+            None => match engine.add_disk(SECOND, blocks * 4096) {
                 Ok(id) => Some(Second { id: id.0, blocks }),
                 Err(_) => return Ok(()),
             },
-            Some(second) if blocks > 0 => match engine.resize_disk(SECOND, blocks * 4096, true) {
+            Some(second) if blocks > 0 => match engine.resize_disk(SECOND, blocks * 4096) {
                 Ok(()) => Some(Second { blocks, ..second }),
                 Err(_) => return Ok(()),
             },
@@ -58,9 +58,9 @@ impl World<'_> {
         let at = self.pool.engine.checkpoint_number();
         let engine = &mut self.pool.engine;
         let wanted = match self.memory.second {
-            None => engine.add_disk(SECOND, blocks * 4096, true).map(|id| Second { id: id.0, blocks }),
+            None => engine.add_disk(SECOND, blocks * 4096).map(|id| Second { id: id.0, blocks }),
             Some(second) if blocks > second.blocks => {
-                engine.resize_disk(SECOND, blocks * 4096, true).map(|()| Second { blocks, ..second })
+                engine.resize_disk(SECOND, blocks * 4096).map(|()| Second { blocks, ..second })
             }
             Some(_) => return,
         };

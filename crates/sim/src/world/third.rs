@@ -64,7 +64,7 @@ impl World<'_> {
             return Ok(());
         }
         let number = after_change(&self.pool.engine);
-        let Ok(DiskId(id)) = self.pool.engine.add_disk(THIRD, blocks * 4096, true) else { return Ok(()) };
+        let Ok(DiskId(id)) = self.pool.engine.add_disk(THIRD, blocks * 4096) else { return Ok(()) };
         // Nobody has this number any more.
         self.memory.oracle.forget_disk(id);
         self.memory.third.begun.remove(&id);
@@ -90,7 +90,7 @@ impl World<'_> {
         let Some(known) = self.third() else { return Ok(()) };
         let Known { id, blocks: old, base_blocks, .. } = known;
         if blocks < old && base_blocks > 0 {
-            return match self.pool.engine.resize_disk(THIRD, blocks * 4096, true) {
+            return match self.pool.engine.resize_disk(THIRD, blocks * 4096) {
                 Ok(()) => Err(broken(&"a disk over a base was made smaller")),
                 Err(_) => Ok(()),
             };
@@ -101,7 +101,7 @@ impl World<'_> {
             return Ok(());
         }
         let number = after_change(&self.pool.engine);
-        if blocks == old || self.pool.engine.resize_disk(THIRD, blocks * 4096, true).is_err() {
+        if blocks == old || self.pool.engine.resize_disk(THIRD, blocks * 4096).is_err() {
             return Ok(());
         }
         self.met("disks made larger");

@@ -211,7 +211,7 @@ impl World<'_> {
                 }
                 let number = after_change(&self.pool.engine);
                 let is_time = self.clock.now_ns() <= deadline_ns;
-                match self.pool.engine.resize_disk(THIRD, blocks * 4096, true) {
+                match self.pool.engine.resize_disk(THIRD, blocks * 4096) {
                     Ok(()) => {
                         self.note_shrunk(number, disk, (old, blocks))?;
                         Ok(if back > blocks { Next::Goes(Stage::Back { blocks: back }) } else { Next::Ends })

@@ -43,7 +43,7 @@ impl Engine {
         self.map.disks.values().map(|disk| disk.size_bytes).sum()
     }
 
-    fn check_size(&self, old_bytes: u64, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
+    fn check_size(&self, old_bytes: u64, size_bytes: u64) -> Result<(), AdminError> {
         if let Some(reason) = self.refusal() {
             return Err(AdminError::ReadOnly(reason.to_owned()));
         }
@@ -52,10 +52,11 @@ impl Engine {
         }
         let usable_bytes = self.usable_bytes();
         let free_bytes = usable_bytes.saturating_sub(self.promised_bytes() - old_bytes);
-        if size_bytes > free_bytes && !overcommit {
+        let is_let_in = self.setup.options.overcommit || size_bytes <= old_bytes;
+        if size_bytes > free_bytes && !is_let_in {
             return Err(AdminError::TooLarge { wanted_bytes: size_bytes, free_bytes, usable_bytes });
         }
-        if !overcommit {
+        if !is_let_in {
             self.check_map_of(old_bytes, size_bytes)?;
         }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes).chain([size_bytes.saturating_sub(old_bytes)]);
@@ -71,7 +72,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`AdminError`].
-    pub fn add_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<DiskId, AdminError> {
+    pub fn add_disk(&mut self, name: &str, size_bytes: u64) -> Result<DiskId, AdminError> {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > DISK_NAME_MAX || !name.chars().all(good) {
             return Err(AdminError::BadName(name.to_owned()));
@@ -82,10 +83,10 @@ impl Engine {
         if self.map.disks.len() >= DISKS_MAX || self.map.next_disk == u16::MAX {
             return Err(AdminError::TooMany);
         }
-        self.check_size(0, size_bytes, overcommit)?;
+        self.check_size(0, size_bytes)?;
         let id = DiskId(self.map.next_disk);
         self.map.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
-        if let Err(error) = self.check_index(!overcommit).and_then(|()| self.make_room_for_map()) {
+        if let Err(error) = self.check_index(!self.setup.options.overcommit).and_then(|()| self.make_room_for_map()) {
             self.map.disks.remove(&id.0);
             return Err(error);
         }
@@ -99,10 +100,10 @@ impl Engine {
     /// # Errors
     /// See [`AdminError`]; shrinking is refused where data lies beyond the new end. What was discarded there may be released by the next checkpoint only, and
     /// the leaf in which the disk is to end may have to be read first: `MappedBeyond` is final only after both.
-    pub fn resize_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
+    pub fn resize_disk(&mut self, name: &str, size_bytes: u64) -> Result<(), AdminError> {
         let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let (id, old_bytes, has_base) = (disk.id, disk.size_bytes, disk.base.is_some());
-        self.check_size(old_bytes, size_bytes, overcommit || size_bytes <= old_bytes)?;
+        self.check_size(old_bytes, size_bytes)?;
         if size_bytes < old_bytes && has_base {
             return Err(AdminError::HasBase(name.to_owned()));
         }
@@ -123,7 +124,7 @@ impl Engine {
             gone.into_iter().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         }
         if size_bytes > old_bytes
-            && let Err(error) = self.check_grown(overcommit)
+            && let Err(error) = self.check_grown()
         {
             if let Some(disk) = self.map.disk_mut(id) {
                 disk.resize(old_bytes);
@@ -284,8 +285,9 @@ impl Engine {
 
     /// The same for a disk that was made larger. With `overcommit` the root's room is not checked: what the disk holds
     /// is in the root as before.
-    fn check_grown(&mut self, overcommit: bool) -> Result<(), AdminError> {
-        if overcommit { Ok(()) } else { self.check_index(true) }.and_then(|()| self.make_room_for_map())
+    fn check_grown(&mut self) -> Result<(), AdminError> {
+        if self.setup.options.overcommit { Ok(()) } else { self.check_index(true) }
+            .and_then(|()| self.make_room_for_map())
     }
 
     fn disks_changed(&mut self) {

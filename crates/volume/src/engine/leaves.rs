@@ -254,16 +254,19 @@ impl Leaves<'_> {
             _ => self.copies.superseded(who.0, who.1, now_at, &mut self.space.slots),
         }
         if let Entry::Data { span, class } = entry {
-            self.stats.count_block(class, span.grains, self.setup.extents.is_fast(span.location), true);
+            self.stats.block_came(class, span.grains, self.setup.extents.is_fast(span.location));
             self.space.gain(span);
         }
         if let Entry::Data { span, class } = old.0 {
-            let stays = matches!(entry, Entry::Data { span: new, .. } if new.location == span.location);
-            self.stats.count_block(class, span.grains, self.setup.extents.is_fast(span.location), false);
+            let is_fast = self.setup.extents.is_fast(span.location);
+            self.stats.block_left(class, span.grains, is_fast);
             if let (Change::Set { .. }, Some(group)) = (change, self.space.group(span.location)) {
                 self.space.lifetimes.died(group);
             }
-            self.space.lose(span, batch, self.last_recorded, stays);
+            // Only a forged journal names the same slot again, which then is not free.
+            if !(is_fast && now_at == Some(span.location)) {
+                self.space.lose(span, batch, self.last_recorded);
+            }
         }
         Some(change_of_stageable)
     }

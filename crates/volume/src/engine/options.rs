@@ -7,6 +7,8 @@ use forebay_placement::grouping::Kind;
 pub struct EngineOptions {
     /// Limit for map, checksums, buffers and tables together, in bytes.
     pub memory_limit_bytes: u64,
+    /// Whether the sizes of disks may exceed what the pool can hold.
+    pub overcommit: bool,
     /// Frames for map leaves; `None`: as many as the memory limit leaves.
     pub frames: Option<usize>,
     /// Unflushed data after which the engine flushes by itself, in bytes. It bounds what recovery verifies.
@@ -46,6 +48,7 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             memory_limit_bytes: 1 << 30,
+            overcommit: false,
             frames: None,
             unflushed_limit_bytes: 64 << 20,
             job_blocks: 2048,

@@ -326,14 +326,11 @@ impl Space {
         }
     }
 
-    /// An entry does not name this place any more, by a record in `batch`. `stays`: the new entry names the same place,
-    /// which only a forged journal can cause.
-    pub fn lose(&mut self, Span { location, grains }: Span, batch: u64, last_recorded: u64, stays: bool) {
+    /// An entry does not name this place any more, by a record in `batch`.
+    pub fn lose(&mut self, Span { location, grains }: Span, batch: u64, last_recorded: u64) {
         if self.setup.extents.is_fast(location) {
-            if !stays {
-                let first = self.setup.extents.slot(location);
-                self.freed.push(batch, Freed::Slots { first, count: 1 });
-            }
+            let first = self.setup.extents.slot(location);
+            self.freed.push(batch, Freed::Slots { first, count: 1 });
         } else if let Some((band, _)) = self.setup.extents.band(location)
             && self.bands.lose(band, grains)
         {

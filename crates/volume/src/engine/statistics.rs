@@ -167,21 +167,29 @@ impl Statistics {
         self.destaged_blocks += 1;
     }
 
-    /// A block of so many grains came to a tier, or left it.
-    pub fn count_block(&mut self, class: ClassId, grains: u8, is_fast: bool, comes: bool) {
-        let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
+    /// A block of so many grains came to a tier.
+    pub fn block_came(&mut self, class: ClassId, grains: u8, is_fast: bool) {
+        let statistics = self.class(class);
         if is_fast {
-            let statistics = self.class(class);
-            statistics.fast_blocks = counted(statistics.fast_blocks);
+            statistics.fast_blocks += 1;
         } else {
-            let statistics = self.class(class);
-            statistics.capacity_blocks = counted(statistics.capacity_blocks);
-            let changed = |before: u64| {
-                let bytes = u64::from(grains) * GRAIN;
-                if comes { before + bytes } else { before.saturating_sub(bytes) }
-            };
-            statistics.stored_bytes = changed(statistics.stored_bytes);
-            self.stored_bytes = changed(self.stored_bytes);
+            let bytes = u64::from(grains) * GRAIN;
+            statistics.capacity_blocks += 1;
+            statistics.stored_bytes += bytes;
+            self.stored_bytes += bytes;
+        }
+    }
+
+    /// A block of so many grains left a tier.
+    pub fn block_left(&mut self, class: ClassId, grains: u8, is_fast: bool) {
+        let statistics = self.class(class);
+        if is_fast {
+            statistics.fast_blocks = statistics.fast_blocks.saturating_sub(1);
+        } else {
+            let bytes = u64::from(grains) * GRAIN;
+            statistics.capacity_blocks = statistics.capacity_blocks.saturating_sub(1);
+            statistics.stored_bytes = statistics.stored_bytes.saturating_sub(bytes);
+            self.stored_bytes = self.stored_bytes.saturating_sub(bytes);
         }
     }
 
@@ -200,9 +208,9 @@ impl Statistics {
     /// A block changed its class where it lies.
     pub fn count_reclassed(&mut self, old: Entry, new: Entry, is_fast: bool) {
         let (Entry::Data { class: before, span }, Entry::Data { class: after, .. }) = (old, new) else { return };
-        self.count_block(before, span.grains, is_fast, false);
+        self.block_left(before, span.grains, is_fast);
         self.class(before).reclassed_out_bytes += BLOCK;
-        self.count_block(after, span.grains, is_fast, true);
+        self.block_came(after, span.grains, is_fast);
         self.class(after).reclassed_in_bytes += BLOCK;
     }
 }

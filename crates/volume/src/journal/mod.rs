@@ -202,9 +202,8 @@ impl Journal {
     /// Largest batch this journal takes, in bytes: small journals take small batches.
     #[must_use]
     pub fn largest(&self) -> usize {
-        let fitting =
-            (self.geometry.window_bytes() / 8 / self.geometry.sector_bytes * self.geometry.sector_bytes) as usize;
-        fitting.clamp(4096, BATCH_MAX_BYTES)
+        let sector_bytes = self.geometry.sector_bytes;
+        ((self.geometry.window_bytes() / 8 / sector_bytes * sector_bytes) as usize).clamp(4096, BATCH_MAX_BYTES)
     }
 
     /// Whether a record of `bytes` still fits into the open batch.
@@ -229,21 +228,24 @@ impl Journal {
     pub fn append(&mut self, put: impl FnOnce(&mut Writer)) -> (u64, u64) {
         put(&mut self.open);
         self.open_records += 1;
-        let sequence = self.next_sequence;
         self.next_sequence += 1;
-        (self.open_batch, sequence)
+        (self.open_batch, self.next_sequence - 1)
     }
 
-    /// The last record appended belongs to `waiter`, with data in flight to the caches of `devices`. With `first`, the
-    /// waiter is new to the open batch: it is notified when the batch is written, and owes it one completed part. With
-    /// `fua` the batch is to be durable when it is written.
-    pub fn join(&mut self, waiter: u32, devices: u32, first: bool, fua: bool) {
+    /// The open batch has its first record of `waiter`, which is notified when it is written, and owes it one part.
+    pub fn join(&mut self, waiter: u32) {
+        self.open_live.waiters.push(waiter);
+        self.open_live.remaining += 1;
+    }
+
+    /// Data of the open batch is in flight to the caches of these devices.
+    pub fn add_devices(&mut self, devices: u32) {
         self.open_live.devices |= devices;
-        self.open_live.fua |= fua;
-        if first {
-            self.open_live.waiters.push(waiter);
-            self.open_live.remaining += 1;
-        }
+    }
+
+    /// The open batch is to be durable when it is written.
+    pub fn make_durable(&mut self) {
+        self.open_live.fua = true;
     }
 
     /// Completes the open batch for writing. `force`: even when it holds no record (for a watermark).

@@ -7,7 +7,10 @@ use forebay_block::DiskId;
 /// Place and length in bytes of a batch with one record, checked to be readable.
 fn seal_one(journal: &mut Journal, fua: bool) -> (u64, usize) {
     journal.append(|out| Record::Zero { disk: DiskId(1), block: 7, blocks: 1 }.put(out));
-    journal.join(0, 0, true, fua);
+    journal.join(0);
+    if fua {
+        journal.make_durable();
+    }
     let sealed = journal.seal(false).unwrap();
     let (header, records) = batch::decode_batch(&sealed.bytes, &Id::default()).unwrap();
     assert_eq!((header.batch, records.len(), sealed.fua), (sealed.batch, 1, fua));

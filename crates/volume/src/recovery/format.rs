@@ -58,7 +58,6 @@ pub fn format(
     superblock: &Superblock,
     classes: ClassTable,
     disks: &[NewDisk],
-    overcommit: bool,
     options: EngineOptions,
 ) -> Result<(), FormatError> {
     devices.begin_members();
@@ -82,7 +81,7 @@ pub fn format(
     }
     .build();
     for disk in disks {
-        let added = engine.add_disk(&disk.name, disk.size_bytes, overcommit);
+        let added = engine.add_disk(&disk.name, disk.size_bytes);
         let made = added.and_then(|id| disk.base.map_or(Ok(()), |base| engine.lay_over(id, base)));
         made.map_err(|source| FormatError::Disk { name: disk.name.clone(), source })?;
     }

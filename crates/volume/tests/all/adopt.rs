@@ -15,8 +15,13 @@ const BASE_BLOCKS: u64 = 700;
 const BASE: Base = Base { blocks: BASE_BLOCKS, identity: 7 };
 
 fn setup(adoption_bytes_per_s: u64) -> Setup {
-    let options =
-        EngineOptions { frames: Some(64), destage_above_percent: 60, adoption_bytes_per_s, ..EngineOptions::default() };
+    let options = EngineOptions {
+        frames: Some(64),
+        destage_above_percent: 60,
+        adoption_bytes_per_s,
+        overcommit: true,
+        ..EngineOptions::default()
+    };
     Setup { capacity_bytes: 24 << 20, volatile_capacity: false, options, ..Setup::default() }
 }
 
@@ -43,7 +48,7 @@ impl Adopted {
         base.forge(0, &bytes);
         // The base is never written.
         base.rule(|seen| if seen.kind == Kind::Read { Fate::Good } else { panic!("a base was changed") });
-        let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64, true).unwrap();
+        let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64).unwrap();
         rig.pool.engine.lay_over(disk, BASE).unwrap();
         rig.pool.attach_base(disk, Box::new(base.clone()));
         rig.checkpoint();
@@ -162,7 +167,7 @@ fn extents_of_a_base_are_no_holes() {
 fn a_disk_is_not_served_without_its_base_nor_made_smaller() {
     let mut adopted = Adopted::new(&setup(1));
     adopted.write(3 * BLOCK, BLOCK, 2);
-    let smaller = adopted.rig.pool.engine.resize_disk("adopted", 800 * BLOCK as u64, true);
+    let smaller = adopted.rig.pool.engine.resize_disk("adopted", 800 * BLOCK as u64);
     assert_eq!(smaller, Err(AdminError::HasBase("adopted".into())));
     let Adopted { rig, base, disk, model } = adopted;
     let mut alone = Adopted { rig: rig.crash(), base, disk, model };
@@ -285,7 +290,7 @@ fn regression_nothing_is_copied_before_a_durable_root_knows_the_disk() {
     let base = Scripted::new("base", BASE_BLOCKS * BLOCK as u64, false);
     base.forge(0, &filled(BASE_BLOCKS as usize * BLOCK, 1));
     base.rule(|_| panic!("a base is read though its disk may be gone after a crash"));
-    let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64, true).unwrap();
+    let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64).unwrap();
     rig.pool.engine.lay_over(disk, BASE).unwrap();
     rig.pool.attach_base(disk, Box::new(base.clone()));
     rig.devices[0].rule(|seen| if seen.kind == Kind::Write { Fate::Held } else { Fate::Good });

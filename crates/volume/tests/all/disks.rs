@@ -17,14 +17,14 @@ fn a_disk_added_during_a_checkpoint_is_not_replaced() {
     let before = world.pool.engine.checkpoint_number();
     world.pool.engine.request_checkpoint(false);
     world.pool.engine.pump();
-    let second = world.pool.engine.add_disk("second", 1 << 20, true).unwrap();
+    let second = world.pool.engine.add_disk("second", 1 << 20).unwrap();
     while world.pool.engine.checkpoint_number() == before {
         world.poll().unwrap();
     }
     let (images, oracle) = world.cut(&mut Random::new(1));
     let mut world = World::open(&shape, images, 1, oracle).unwrap();
     assert_eq!(world.pool.engine.disk_named("second").map(|d| d.id), Some(second));
-    let third = world.pool.engine.add_disk("third", 1 << 20, true).unwrap();
+    let third = world.pool.engine.add_disk("third", 1 << 20).unwrap();
     assert!(world.pool.engine.disk_named("second").is_some(), "replaced by third, id {third:?}");
 }
 
@@ -44,7 +44,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
     checkpoint(&mut world);
     let used = world.pool.engine.status().fast.used_bytes;
     for round in 0..3 {
-        let id = world.pool.engine.add_disk("x", 1 << 20, true).unwrap();
+        let id = world.pool.engine.add_disk("x", 1 << 20).unwrap();
         checkpoint(&mut world);
         for op in [
             forebay_volume::Op::Write({
@@ -95,7 +95,7 @@ fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
     let token = rig.write_run(leaf - 20, 60, 1, false, None);
     rig.wait(token).unwrap();
     let wanted = (leaf + 10) * 4096;
-    let resize = |rig: &mut Rig| rig.pool.engine.resize_disk("disk", wanted, false);
+    let resize = |rig: &mut Rig| rig.pool.engine.resize_disk("disk", wanted);
     let token = rig.write_run(3 * leaf + 7, 10, 1, false, None);
     rig.wait(token).unwrap();
     rig.checkpoint();
@@ -130,7 +130,7 @@ fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
     rig.wait(token).unwrap();
     rig.checkpoint();
     rig.polls(50);
-    assert_eq!(rig.pool.engine.resize_disk("disk", 30 * 4096, false), Ok(()));
+    assert_eq!(rig.pool.engine.resize_disk("disk", 30 * 4096), Ok(()));
     rig.checkpoint();
     let token = rig.submit_to(disk, 0, 30 * 4096, Op::Discard, false, None);
     rig.wait(token).unwrap();
@@ -143,7 +143,7 @@ fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
 #[test]
 fn regression_what_is_left_of_a_removed_disk_has_not_its_name() {
     let mut rig = Rig::new(&Setup::default());
-    let id = rig.pool.engine.add_disk("x", 8 << 20, true).unwrap();
+    let id = rig.pool.engine.add_disk("x", 8 << 20).unwrap();
     rig.checkpoint();
     let write = |rig: &mut Rig, block| {
         let data = crate::holes::rig::content(block, 1);
@@ -162,8 +162,8 @@ fn regression_what_is_left_of_a_removed_disk_has_not_its_name() {
     let left = engine.disk_to_remove("x").unwrap();
     assert!(left.id == id && left.is_being_removed());
     let name = left.name.clone();
-    assert!(matches!(engine.add_disk(&name, 1 << 20, true), Err(AdminError::BadName(_))));
-    let second = engine.add_disk("x", 1 << 20, true).unwrap();
+    assert!(matches!(engine.add_disk(&name, 1 << 20), Err(AdminError::BadName(_))));
+    let second = engine.add_disk("x", 1 << 20).unwrap();
     assert_eq!(engine.disk_to_remove("x").map(|disk| disk.id), Some(second), "one that has the name comes first");
     rig.checkpoint();
     let token = rig.submit_to(id, 0, 8 << 20, Op::Discard, false, None);

@@ -30,7 +30,7 @@ fn classes() -> Vec<ClassSpec> {
 }
 
 fn options() -> EngineOptions {
-    EngineOptions { memory_limit_bytes: 64 << 20, frames: Some(64), ..EngineOptions::default() }
+    EngineOptions { memory_limit_bytes: 64 << 20, frames: Some(64), overcommit: true, ..EngineOptions::default() }
 }
 
 /// Two members and a capacity device, formatted.
@@ -56,7 +56,7 @@ fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
     let ids = [[pool + 1; 16], [pool + 3; 16]];
     let superblock: Superblock = plan(&options_of, &geometry(0), &[geometry(1)], [pool; 16], &ids).unwrap();
     let disks = [NewDisk { name: "disk".into(), size_bytes: 4 << 20, base: None }];
-    format(devices, &superblock, ClassTable::from_configured(&classes()).unwrap(), &disks, true, options()).unwrap();
+    format(devices, &superblock, ClassTable::from_configured(&classes()).unwrap(), &disks, options()).unwrap();
 }
 
 fn joined(members: &[&Disk], capacity: &Disk) -> Result<(Devices, MirrorView), JoinError> {

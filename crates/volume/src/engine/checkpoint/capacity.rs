@@ -208,7 +208,7 @@ impl CapacityWriter {
         let (bytes, crc) = page.encode(DiskId(key.0), key.1);
         let offset_bytes = self.tiers.area.page_offset_bytes(slot);
         let pending = Pending::TierPageOut { key, slot, crc };
-        self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, pending, (pages, outbox));
+        self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), pending, (pages, outbox));
     }
 
     /// The write of a page ended.
@@ -276,7 +276,7 @@ impl CapacityWriter {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            self.send(offset_bytes, buf.freeze(), false, Pending::CapacityOut, (pages, outbox));
+            self.send(offset_bytes, buf.freeze(), Pending::CapacityOut, (pages, outbox));
             offset_bytes += len;
         }
         self.write_beside(frozen, (number, epoch), blob.len() as u64, shape, (pages, outbox));
@@ -303,7 +303,7 @@ impl CapacityWriter {
                 continue;
             }
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
-            self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, Pending::CapacityBeside, (pages, outbox));
+            self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), Pending::CapacityBeside, (pages, outbox));
             at = end;
         }
     }
@@ -314,7 +314,10 @@ impl CapacityWriter {
         let Some(header) = self.header.take() else { return false };
         let bytes = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
         let offset_bytes = self.tiers.area.header_offset_bytes(header.checkpoint);
-        self.send(offset_bytes, bytes, true, Pending::CapacityOut, (pages, outbox));
+        self.written_bytes += bytes.len() as u64;
+        pages.begins(0);
+        let op = Op::Write { bufs: Vectored::One(bytes), fua: true };
+        outbox.send(DEVICE, offset_bytes, 0, op, Pending::CapacityOut);
         true
     }
 
@@ -357,12 +360,11 @@ impl CapacityWriter {
         &mut self,
         offset_bytes: u64,
         bytes: SharedBuf,
-        fua: bool,
         pending: Pending,
         (pages, outbox): (&mut PageWriter, &mut Outbox),
     ) {
         self.written_bytes += bytes.len() as u64;
         pages.begins(0);
-        outbox.send(DEVICE, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
+        outbox.send(DEVICE, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
     }
 }

@@ -295,17 +295,23 @@ impl PageWriter {
             entry.set_reference(leaf, PageRef { location, stageable: old.stageable, crc, generation });
         }
         let offset_bytes = self.offset_bytes(location);
-        self.send(offset_bytes, bytes, false, Pending::PageOut { frame, location }, outbox);
+        self.send(offset_bytes, bytes, Pending::PageOut { frame, location }, outbox);
     }
 
     fn offset_bytes(&self, location: u64) -> u64 {
         self.setup.extents.place(location).map_or(0, |(_, offset_bytes)| offset_bytes)
     }
 
-    /// Sends a part of the checkpoint to the fast device; with `fua`, past its cache.
-    pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, fua: bool, pending: Pending, outbox: &mut Outbox) {
+    /// Sends a part of the checkpoint to the fast device.
+    pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, pending: Pending, outbox: &mut Outbox) {
         self.begins(bytes.len() as u64);
-        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
+        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: false }, pending);
+    }
+
+    /// Sends the header of a root to the fast device, past its cache.
+    pub fn send_header(&mut self, offset_bytes: u64, bytes: SharedBuf, outbox: &mut Outbox) {
+        self.begins(bytes.len() as u64);
+        outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua: true }, Pending::RootOut);
     }
 
     /// A request of the checkpoint is sent that writes so many bytes.
@@ -390,7 +396,7 @@ impl PageWriter {
         if let Some((location, buf)) = encoded {
             self.supersede(old);
             let offset_bytes = self.offset_bytes(location);
-            self.send(offset_bytes, buf.freeze(), false, Pending::IndexOut, outbox);
+            self.send(offset_bytes, buf.freeze(), Pending::IndexOut, outbox);
         }
     }
 }

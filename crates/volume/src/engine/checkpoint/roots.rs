@@ -134,7 +134,7 @@ impl RootWriter {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            pages.send(offset_bytes, buf.freeze(), false, Pending::RootOut, outbox);
+            pages.send(offset_bytes, buf.freeze(), Pending::RootOut, outbox);
             offset_bytes += len;
         }
         if let (Some(state), Some(beside)) =
@@ -142,7 +142,7 @@ impl RootWriter {
             && offset_bytes <= beside
         {
             let bytes = policy_state::encode(&state, number, &self.setup.superblock.pool);
-            pages.send(beside, Buf::copy_of(&bytes).freeze(), false, Pending::RootOut, outbox);
+            pages.send(beside, Buf::copy_of(&bytes).freeze(), Pending::RootOut, outbox);
         }
         Ok(root)
     }
@@ -169,7 +169,7 @@ impl RootWriter {
     fn write_header_copies(&self, header: &RootHeader, pages: &mut PageWriter, outbox: &mut Outbox) {
         for offset_bytes in header_offsets(&self.setup.superblock, header.checkpoint) {
             let buf = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
-            pages.send(offset_bytes, buf, true, Pending::RootOut, outbox);
+            pages.send_header(offset_bytes, buf, outbox);
         }
     }
 

@@ -75,8 +75,8 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
         }
         job.last_batch = batch;
         job.next = end;
-        rooms.journal.join(waiter(id), 0, first_in_batch, false);
         if first_in_batch {
+            rooms.journal.join(waiter(id));
             // The data is durable already: the batch waits only for its own write.
             rooms.journal.part_complete(batch, rooms.flushes.submitted(), rooms.setup.volatile);
         }

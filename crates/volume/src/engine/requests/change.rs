@@ -59,17 +59,19 @@ impl Engine {
         let piece = &mut self.requests.pieces[id as usize];
         piece.segments[index].sequence = sequence;
         piece.journal_at.get_or_insert(journal_at);
-        let first = piece.batches.last() != Some(&batch);
-        if first {
+        if piece.batches.last() != Some(&batch) {
             piece.batches.push(batch);
             piece.outstanding += 1;
+            self.journal.join(id);
         }
-        // Past the cache only where there is one: a device without a volatile cache gains nothing by FUA, and may
-        // be asked in a dearer way.
-        let fua = piece.fua;
-        let cached =
-            segment.location().and_then(|at| self.setup.extents.place(at)).map_or(0, |(device, _)| 1 << device);
-        self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
+        if !piece.fua {
+            let place = segment.location().and_then(|at| self.setup.extents.place(at));
+            self.journal.add_devices(place.map_or(0, |(device, _)| 1 << device));
+        } else if self.setup.volatile & 1 != 0 {
+            // Past the cache only where there is one: a device without a volatile cache gains nothing by FUA, and may
+            // be asked in a dearer way.
+            self.journal.make_durable();
+        }
     }
 
     /// Appends the record of a segment; returns its batch and its sequence.
@@ -216,14 +218,16 @@ impl Engine {
             }
             let (batch, _) = self.journal.append(|out| Record::Cancel { sequence }.put(out));
             let piece = &mut self.requests.pieces[id as usize];
-            let first = piece.cancels.last() != Some(&batch);
-            if first {
+            if piece.cancels.last() != Some(&batch) {
                 piece.cancels.push(batch);
                 piece.outstanding += 1;
+                self.journal.join(id);
             }
             // The cancel record is written durably: where data and batch go past the caches, the batch counts as
             // durable as soon as this piece ends, and recovery does not check its records any more.
-            self.journal.join(id, 0, first, self.setup.volatile & 1 != 0 && self.setup.has_durable_writes());
+            if self.setup.volatile & 1 != 0 && self.setup.has_durable_writes() {
+                self.journal.make_durable();
+            }
         }
     }
 

@@ -26,7 +26,7 @@ fn hold_roots(rig: &Rig) {
 fn hole_04_a_disk_served_before_it_is_durable() {
     let mut rig = Rig::new(&Setup::default());
     hold_roots(&rig);
-    let second = rig.pool.engine.add_disk("second", 1 << 20, true).unwrap();
+    let second = rig.pool.engine.add_disk("second", 1 << 20).unwrap();
     let acknowledged = is_acknowledged(&mut rig, second, 5);
     let mut rig = rig.crash();
     if acknowledged {
@@ -41,7 +41,7 @@ fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
     let mut rig = Rig::new(&Setup::default());
     let old_blocks = rig.setup.disk_bytes / BLOCK as u64;
     hold_roots(&rig);
-    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64, true).unwrap();
+    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64).unwrap();
     let disk = rig.disk;
     let acknowledged = is_acknowledged(&mut rig, disk, old_blocks + 1);
     let mut rig = rig.crash();
@@ -55,8 +55,8 @@ fn hole_04_a_disk_served_beyond_its_old_end_before_that_is_durable() {
 fn disks_added_and_grown_are_served_once_they_are_durable() {
     let mut rig = Rig::new(&Setup::default());
     let old_blocks = rig.setup.disk_bytes / BLOCK as u64;
-    let second = rig.pool.engine.add_disk("second", 1 << 20, true).unwrap();
-    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64, true).unwrap();
+    let second = rig.pool.engine.add_disk("second", 1 << 20).unwrap();
+    rig.pool.engine.resize_disk("disk", 2 * old_blocks * BLOCK as u64).unwrap();
     rig.checkpoint();
     rig.polls(50);
     let disk = rig.disk;
@@ -71,7 +71,7 @@ fn disks_added_and_grown_are_served_once_they_are_durable() {
 fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
     let options = EngineOptions { frames: None, memory_limit_bytes: 48 << 20, ..Setup::default().options };
     let mut rig = Rig::new(&Setup { fast_bytes: 64 << 20, disk_bytes: 4 << 30, options, ..Setup::default() });
-    let largest = (1..64).rev().find(|size| rig.pool.engine.add_disk("large", size << 36, true).is_ok());
+    let largest = (1..64).rev().find(|size| rig.pool.engine.add_disk("large", size << 36).is_ok());
     assert!(largest.is_some_and(|size| size > 1), "{largest:?}");
     rig.checkpoint();
     hold_roots(&rig);
@@ -91,9 +91,9 @@ fn regression_where_tables_take_most_of_the_memory_the_map_has_most_of_the_rest(
     let options = EngineOptions { frames: None, memory_limit_bytes: LIMIT_BYTES, ..Setup::default().options };
     let mut rig =
         Rig::new(&Setup { fast_bytes: 64 << 20, disk_bytes: 4 << 30, options: options.clone(), ..Setup::default() });
-    let added = (1..1 << 12).rev().find(|gib| rig.pool.engine.add_disk("large", gib << 30, true).is_ok());
+    let added = (1..1 << 12).rev().find(|gib| rig.pool.engine.add_disk("large", gib << 30).is_ok());
     assert!(added.is_some_and(|gib| gib > 100), "{added:?}");
-    rig.pool.engine.resize_disk("large", (added.unwrap() - 64) << 30, true).unwrap();
+    rig.pool.engine.resize_disk("large", (added.unwrap() - 64) << 30).unwrap();
     rig.checkpoint();
     let rig = rig.restart(options);
     let leaves = rig.pool.engine.status().leaves_limit;
@@ -110,13 +110,13 @@ fn a_disk_that_leaves_too_little_memory_for_what_is_in_progress_has_to_wait() {
     rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
     let tokens: Vec<u64> = (0..900).map(|leaf| rig.write(400 * leaf, 1, BULK)).collect();
     rig.polls(200);
-    let largest = (1..64).rev().find_map(|size| match rig.pool.engine.add_disk("large", size << 36, true) {
+    let largest = (1..64).rev().find_map(|size| match rig.pool.engine.add_disk("large", size << 36) {
         Err(AdminError::Memory { .. }) => None,
         answer => Some((size, answer)),
     });
     let Some((size, Err(AdminError::Busy))) = largest else { panic!("{largest:?}") };
     rig.devices[CAPACITY].heal();
-    assert!(rig.until(|rig| rig.pool.engine.add_disk("large", size << 36, true).is_ok()));
+    assert!(rig.until(|rig| rig.pool.engine.add_disk("large", size << 36).is_ok()));
     rig.checkpoint();
     tokens.into_iter().for_each(|token| assert!(rig.wait(token).is_ok()));
     rig.flush();

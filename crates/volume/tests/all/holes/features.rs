@@ -71,7 +71,7 @@ fn hole_09_unknown_read_only_compatible_features() {
         assert!(matches!(answer, Err(RequestError::ReadOnly(_))), "{answer:?}");
     }
     assert!(rig.pool.engine.status().read_only.is_some());
-    assert!(rig.pool.engine.add_disk("second", 1 << 20, true).is_err());
+    assert!(rig.pool.engine.add_disk("second", 1 << 20).is_err());
     for _ in 0..20 {
         rig.pass_ms(1000);
     }

@@ -153,11 +153,12 @@ fn discards_while_no_flush_ends() {
         unflushed_limit_bytes: 1 << 40,
         destage_above_percent: 100,
         bypass_below_percent: 0,
+        overcommit: true,
         ..EngineOptions::default()
     };
     let table = ClassTable::from_configured(&classes()).unwrap();
     let disks = [NewDisk { name: "disk".into(), size_bytes: BLOCKS * BLOCK as u64, base: None }];
-    format(&mut devices, &superblock, table, &disks, true, options.clone()).unwrap();
+    format(&mut devices, &superblock, table, &disks, options.clone()).unwrap();
     let (engine, _) = open(&mut devices, 1, &classes(), options).unwrap();
     let disk = engine.disk_named("disk").unwrap().id;
     let mut served = Served { pool: Pool::new(engine, devices), disk, now_ns: 0 };

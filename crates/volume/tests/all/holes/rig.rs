@@ -56,6 +56,7 @@ impl Default for Setup {
                 frames: Some(64),
                 destage_above_percent: 100,
                 bypass_below_percent: 0,
+                overcommit: true,
                 ..EngineOptions::default()
             },
         }
@@ -162,7 +163,7 @@ pub fn formatted(setup: &Setup) -> Vec<Scripted> {
     let superblock = plan(&options, &geometries[0], &geometries[1..], [99; 16], &ids).unwrap();
     let table = ClassTable::from_configured(&classes()).unwrap();
     let disks = [NewDisk { name: "disk".into(), size_bytes: setup.disk_bytes, base: None }];
-    format(&mut over(&devices), &superblock, table, &disks, true, setup.options.clone()).unwrap();
+    format(&mut over(&devices), &superblock, table, &disks, setup.options.clone()).unwrap();
     devices
 }
 

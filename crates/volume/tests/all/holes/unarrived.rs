@@ -167,7 +167,7 @@ fn regression_what_a_base_has_is_not_given_up_for_what_may_not_have_arrived() {
     // It is not copied before hosts write.
     base.rule(|_| Fate::Failed);
     let mut rig = Rig::new(&Setup::default());
-    let disk = rig.pool.engine.add_disk("over", bytes, true).unwrap();
+    let disk = rig.pool.engine.add_disk("over", bytes).unwrap();
     rig.pool.engine.lay_over(disk, Base { blocks: 8, identity: 7 }).unwrap();
     rig.pool.attach_base(disk, Box::new(base.clone()));
     rig.checkpoint();

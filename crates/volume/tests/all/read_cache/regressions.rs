@@ -61,7 +61,7 @@ fn regression_nothing_is_kept_for_copies_that_there_is_no_memory_for() {
 fn regression_a_disk_is_added_beside_a_full_cache() {
     let mut rig = rig_with(2000);
     read_all(&mut rig, &shuffled(2000, 1));
-    rig.pool.engine.add_disk("more", 200 << 20, true).unwrap();
+    rig.pool.engine.add_disk("more", 200 << 20).unwrap();
     rig.checkpoint();
     let more = rig.pool.engine.disk_named("more").unwrap().id;
     for leaf in 0..100 {

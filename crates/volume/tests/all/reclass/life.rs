@@ -55,7 +55,7 @@ impl Life {
                 .unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
         let disks = [NewDisk { name: "disk".into(), size_bytes: shape.disk_bytes, base: None }];
-        format(&mut devices, &superblock, table, &disks, true, shape.options()).unwrap();
+        format(&mut devices, &superblock, table, &disks, shape.options()).unwrap();
         Self::open(shape, shared)
     }
 

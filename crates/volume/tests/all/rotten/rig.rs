@@ -38,6 +38,7 @@ pub fn options() -> EngineOptions {
         // One band for writes, and one more for moved data.
         grouping: forebay_placement::grouping::Kind::NoSep,
         scrub_bytes_per_s: 1 << 30,
+        overcommit: true,
         ..EngineOptions::default()
     }
 }
@@ -87,7 +88,7 @@ impl Rig {
         let superblock = plan(&options_of, &fast, &[capacity], POOL, &[[10; 16], [20; 16]]).unwrap();
         let disks = [NewDisk { name: "disk".into(), size_bytes: DISK_BYTES, base: None }];
         let table = ClassTable::from_configured(&classes()).unwrap();
-        format(&mut devices, &superblock, table, &disks, true, options()).unwrap();
+        format(&mut devices, &superblock, table, &disks, options()).unwrap();
         rig
     }
 

@@ -13,7 +13,7 @@ const LEAVES: u64 = 400;
 
 /// Some 1,700 slots, of which checkpoints that cost the most would like three hundred kept.
 fn setup() -> Setup {
-    let options = EngineOptions { frames: Some(600), ..EngineOptions::default() };
+    let options = EngineOptions { frames: Some(600), overcommit: true, ..EngineOptions::default() };
     Setup {
         fast_bytes: 8 << 20,
         capacity_bytes: 48 << 20,

@@ -147,6 +147,7 @@ impl Shape {
             fill_bytes_per_s: 1 << 40,
             warm_list_interval_ns: 20_000_000,
             faults: self.faults,
+            overcommit: true,
             ..EngineOptions::default()
         }
     }
@@ -159,12 +160,11 @@ impl Shape {
         let mut devices = Devices::new(shared.iter().map(|s| Box::new(s.clone()) as Box<dyn Device>).collect());
         let (name, band_bytes, journal_bytes) = ("test".into(), Some(self.band_bytes), Some(128 << 10));
         let options = PoolOptions { name, band_bytes, journal_bytes, is_mirrored: false, bands_offset_bytes: None };
-        let superblock =
-            plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
-                .unwrap();
-        let table = ClassTable::from_configured(&classes()).unwrap();
+        let capacity = [shared[1].geometry().clone()];
+        let superblock = plan(&options, shared[0].geometry(), &capacity, [7; 16], &[[1; 16], [2; 16]]).unwrap();
         let disks = [NewDisk { name: "disk".into(), size_bytes: self.disk_bytes, base: None }];
-        format(&mut devices, &superblock, table, &disks, true, self.options()).unwrap();
+        let table = ClassTable::from_configured(&classes()).unwrap();
+        format(&mut devices, &superblock, table, &disks, self.options()).unwrap();
         let mut random = Random::new(0);
         shared.iter().map(|s| s.cut(&mut random)).collect()
     }
