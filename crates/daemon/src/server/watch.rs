@@ -490,19 +490,19 @@ impl Watch {
             (now.summary_errors, before.summary_errors, "band summaries", "summaries failing"),
             (now.trim_errors, before.trim_errors, "trims", "trims failing"),
         ];
-        let found: Vec<(u64, u64, &str, &'static str)> = failed
+        let found: Vec<(Failures, &'static str)> = failed
             .into_iter()
             .filter(|(now, before, ..)| now > before)
-            .map(|(now, before, what, cause)| (now, now - before, what, cause))
+            .map(|(now, before, what, cause)| (Failures { what, count: now, more: now - before }, cause))
             .collect();
         let (known, seen_ns) = self.device_errors;
         let seen_ns = if device_errors > known { Some(now_ns) } else { seen_ns };
         self.device_errors = (device_errors, seen_ns);
         // A job that failed ends only when its last request in flight has ended.
         let have_devices_failed = seen_ns.is_some_and(|seen_ns| now_ns.saturating_sub(seen_ns) < JOB_ENDS_NS);
-        for (count, more, what, cause) in found {
+        for (failures, cause) in found {
             let bands = (status.free_bands, status.bands);
-            let (cause, message, advice) = failed_upkeep(cause, (what, count, more), have_devices_failed, bands);
+            let (cause, message, advice) = failed_upkeep(cause, failures, have_devices_failed, bands);
             self.warn(now_ns, cause, "", message, advice);
         }
     }
@@ -524,11 +524,21 @@ impl Watch {
 /// Advice where jobs find no space.
 const NO_ROOM: &str = "They are tried again. Discard what is not needed (fstrim on the file systems above) or remove a disk; where disks are larger than the pool, writes will fail";
 
-/// Cause, message and advice for failed background work. `count` failures since the start, `more` of them since the
-/// last check; `free` of `all` bands are free.
+/// Background work that has failed.
+#[derive(Clone, Copy)]
+struct Failures {
+    /// What has failed, in the plural.
+    what: &'static str,
+    /// How many since the start.
+    count: u64,
+    /// How many of them since the last check.
+    more: u64,
+}
+
+/// Cause, message and advice for failed background work; `free` of `all` bands are free.
 fn failed_upkeep(
     cause: &'static str,
-    (what, count, more): (&str, u64, u64),
+    Failures { what, count, more }: Failures,
     have_devices_failed: bool,
     (free, all): (usize, usize),
 ) -> (&'static str, String, &'static str) {
@@ -570,7 +580,7 @@ mod tests {
     /// request.
     #[test]
     fn regression_jobs_that_find_no_room_are_not_put_down_to_devices() {
-        let jobs = ("destage or garbage collection jobs", 7, 2);
+        let jobs = Failures { what: "destage or garbage collection jobs", count: 7, more: 2 };
         let (cause, message, advice) = failed_upkeep("migration failing", jobs, false, (1, 62));
         assert_eq!(cause, "no room to move to");
         assert!(message.contains("found no room") && message.contains("jobs: 2; free bands: 1 of 62"), "{message}");
@@ -581,6 +591,9 @@ mod tests {
             ("migration failing", "7 destage or garbage collection jobs have failed since the start")
         );
         assert!(advice.contains("device errors"), "{advice}");
-        assert_eq!(failed_upkeep("trims failing", ("trims", 1, 1), false, (1, 62)).0, "trims failing");
+        assert_eq!(
+            failed_upkeep("trims failing", Failures { what: "trims", count: 1, more: 1 }, false, (1, 62)).0,
+            "trims failing"
+        );
     }
 }

@@ -28,6 +28,23 @@ const SHRINKING_BYTES: u64 = 4 << 20;
 /// Slots kept for pages of the map in addition to those that are counted.
 const SLOTS_SPARE: u64 = 16;
 
+/// Data that arrives: that of a piece, from its block `at` on.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub piece: u32,
+    pub at: usize,
+    pub data: &'a [u8],
+}
+
+/// What is expected of data that arrives.
+#[derive(Clone, Copy)]
+pub(crate) struct Behaviour {
+    /// It is a stream, or would not stay on the fast tier.
+    pub past: bool,
+    /// It mostly dies there.
+    pub keeps: bool,
+}
+
 impl Engine {
     /// Leaves of all disks.
     fn leaves_of_disks(&self) -> u64 {
@@ -205,22 +222,21 @@ impl Engine {
         !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
     }
 
-    /// Allocates space for data that arrives, of a class. Returns it with the lifetime of what goes to bands. `None`: there is none now. The data is that of a
-    /// piece, from block `at` on. `past`: it is a stream, or would not stay; `keeps`: it mostly dies on the fast tier. Where bands are left to collection (not
-    /// `may_use_bands`), what goes past the fast tier waits: it must not fill that tier meanwhile.
+    /// Allocates space for data that arrives, of a class. Returns it with the lifetime of what goes to bands. `None`: there is none now. Where bands are left to
+    /// collection (not `may_use_bands`), what goes past the fast tier waits: it must not fill that tier meanwhile.
     pub(crate) fn allocate(
         &mut self,
-        (piece, at, data): (u32, usize, &[u8]),
+        Source { piece, at, data }: Source<'_>,
         class: ClassId,
         arrival: Arrival,
-        (past, keeps): (bool, bool),
+        behaviour: Behaviour,
         may_use_bands: bool,
     ) -> Option<(Runs, Lifetime)> {
         let blocks = arrival.blocks;
         if !may_use_bands && !self.has_share(class, u64::from(blocks)) {
             return None;
         }
-        let fast_first = self.goes_to_fast_first(class, blocks, (past, keeps));
+        let fast_first = self.goes_to_fast_first(class, blocks, behaviour);
         if !fast_first && !may_use_bands {
             return None;
         }
@@ -251,7 +267,8 @@ impl Engine {
         (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
     }
 
-    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, (past, keeps): (bool, bool)) -> bool {
+    fn goes_to_fast_first(&mut self, class: ClassId, blocks: u32, behaviour: Behaviour) -> bool {
+        let Behaviour { past, keeps } = behaviour;
         let Some(place) = self.prism.table().get(class).map(|spec| spec.place) else {
             return true;
         };

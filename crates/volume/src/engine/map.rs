@@ -75,10 +75,12 @@ impl Map {
     /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
     pub fn require(
         &mut self,
-        (disk, leaf): (DiskId, u64),
+        disk: DiskId,
+        leaf: u64,
         asker: u32,
         create: bool,
-        (outbox, counters): (&mut Outbox, &mut Counters),
+        outbox: &mut Outbox,
+        counters: &mut Counters,
     ) -> Leaf {
         let Some(entry) = self.disk(disk) else {
             return Leaf::Hole;

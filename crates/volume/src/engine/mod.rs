@@ -328,7 +328,7 @@ impl Engine {
 
     /// Asks for a leaf on behalf of a piece (or a job). With `create`, a hole becomes an empty resident leaf.
     pub(crate) fn require_leaf(&mut self, disk: DiskId, leaf: u64, asker: u32, create: bool) -> Leaf {
-        self.map.require((disk, leaf), asker, create, (&mut self.outbox, &mut self.stats.counters))
+        self.map.require(disk, leaf, asker, create, &mut self.outbox, &mut self.stats.counters)
     }
 
     /// The read of a leaf ended: pieces and jobs that asked for it go on.

@@ -169,8 +169,8 @@ impl Mirror {
         match self.members.remove(tag) {
             Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
             Some(Flight::Label { serial, is_flush }) => {
-                let ended = (number, (serial, is_flush), result);
-                if let Some(error) = self.roster.label_ended(ended, &mut self.members, &mut self.copying) {
+                let (members, copying) = (&mut self.members, &mut self.copying);
+                if let Some(error) = self.roster.label_ended(number, serial, is_flush, result, members, copying) {
                     self.flush_was_lost(&error);
                 }
             }

@@ -179,7 +179,10 @@ impl Roster {
     /// that flush covered.
     pub fn label_ended(
         &mut self,
-        (number, (serial, is_flush), result): (usize, (u64, bool), Result<(), IoError>),
+        number: usize,
+        serial: u64,
+        is_flush: bool,
+        result: Result<(), IoError>,
         members: &mut Members,
         copying: &mut Copying,
     ) -> Option<IoError> {

@@ -27,6 +27,13 @@ const AGAIN_AFTER: u64 = 16;
 /// A band that has waited for a checkpoint for this long, in nanoseconds, is reason enough for one.
 const PINNED_NS: u64 = 600_000_000_000;
 
+/// A checkpoint, by its number and the epoch that makes it.
+#[derive(Clone, Copy)]
+pub(crate) struct CheckpointName {
+    pub number: u64,
+    pub epoch: u64,
+}
+
 /// State of writing it.
 ///
 /// **Where it cannot be written** checkpoints are made without it: the pool must not stop serving because of a sector that is needed only if the fast tier is
@@ -208,7 +215,7 @@ impl CapacityWriter {
         let (bytes, crc) = page.encode(DiskId(key.0), key.1);
         let offset_bytes = self.tiers.area.page_offset_bytes(slot);
         let pending = Pending::TierPageOut { key, slot, crc };
-        self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), pending, (pages, outbox));
+        self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), pending, pages, outbox);
     }
 
     /// The write of a page ended.
@@ -227,9 +234,11 @@ impl CapacityWriter {
     pub fn write_root(
         &mut self,
         frozen: &Root,
-        (number, epoch): (u64, u64),
-        (map, shape): (&Map, BandShape),
-        (pages, outbox): (&mut PageWriter, &mut Outbox),
+        name: CheckpointName,
+        map: &Map,
+        shape: BandShape,
+        pages: &mut PageWriter,
+        outbox: &mut Outbox,
     ) {
         self.header = None;
         self.tiers.retain(|disk| map.disks.contains_key(&disk));
@@ -270,26 +279,27 @@ impl CapacityWriter {
             self.is_left_out = true;
             return;
         }
-        self.header = Some(CapacityRoot::header(&blob, number, epoch, frozen.generation));
-        let mut offset_bytes = area.header_offset_bytes(number) + 4096;
+        self.header = Some(CapacityRoot::header(&blob, name.number, name.epoch, frozen.generation));
+        let mut offset_bytes = area.header_offset_bytes(name.number) + 4096;
         for chunk in blob.chunks(CHUNK_BYTES) {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));
             buf[..chunk.len()].copy_from_slice(chunk);
             let len = buf.len() as u64;
-            self.send(offset_bytes, buf.freeze(), Pending::CapacityOut, (pages, outbox));
+            self.send(offset_bytes, buf.freeze(), Pending::CapacityOut, pages, outbox);
             offset_bytes += len;
         }
-        self.write_beside(frozen, (number, epoch), blob.len() as u64, shape, (pages, outbox));
+        self.write_beside(frozen, name, blob.len() as u64, shape, pages, outbox);
     }
 
     /// Writes summaries that their own places do not take behind the blob, where there is room.
     fn write_beside(
         &mut self,
         frozen: &Root,
-        (number, epoch): (u64, u64),
+        CheckpointName { number, epoch }: CheckpointName,
         blob_len_bytes: u64,
         shape: BandShape,
-        (pages, outbox): (&mut PageWriter, &mut Outbox),
+        pages: &mut PageWriter,
+        outbox: &mut Outbox,
     ) {
         let area = self.tiers.area;
         let (begin, room) = area.summaries_beside(blob_len_bytes);
@@ -303,7 +313,7 @@ impl CapacityWriter {
                 continue;
             }
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
-            self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), Pending::CapacityBeside, (pages, outbox));
+            self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), Pending::CapacityBeside, pages, outbox);
             at = end;
         }
     }
@@ -361,7 +371,8 @@ impl CapacityWriter {
         offset_bytes: u64,
         bytes: SharedBuf,
         pending: Pending,
-        (pages, outbox): (&mut PageWriter, &mut Outbox),
+        pages: &mut PageWriter,
+        outbox: &mut Outbox,
     ) {
         self.written_bytes += bytes.len() as u64;
         pages.begins(0);

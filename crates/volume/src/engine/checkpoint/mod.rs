@@ -8,6 +8,7 @@ mod pages;
 mod roots;
 mod state;
 
+use capacity::CheckpointName;
 pub(crate) use roots::header_offsets;
 pub(crate) use state::Checkpoint;
 
@@ -273,8 +274,8 @@ impl Checkpointing<'_> {
         let (number, epoch) = (roots.number() + 1, self.journal.epoch());
         match roots.write_blob((&*self.map, &mut *pages, &mut *self.outbox), epoch, *counts_due) {
             Ok(root) => {
-                let of = (&*self.map, self.space.bands.shape());
-                capacity.write_root(&root, (number, epoch), of, (pages, &mut *self.outbox));
+                let shape = self.space.bands.shape();
+                capacity.write_root(&root, CheckpointName { number, epoch }, self.map, shape, pages, self.outbox);
             }
             Err(error) => {
                 pages.fail(error.to_owned());

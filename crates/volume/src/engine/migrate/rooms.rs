@@ -46,8 +46,7 @@ pub(crate) struct Moving<'a> {
 impl Moving<'_> {
     /// Asks for a leaf on behalf of a job, which waits where it has to be read.
     pub(super) fn require_leaf(&mut self, job: u32, disk: DiskId, leaf: u64) -> Leaf {
-        let rooms = (&mut *self.outbox, &mut self.stats.counters);
-        let answer = self.map.require((disk, leaf), waiter(job), false, rooms);
+        let answer = self.map.require(disk, leaf, waiter(job), false, self.outbox, &mut self.stats.counters);
         if let (Leaf::Wait, Some(job)) = (&answer, self.migrate.job_mut(job)) {
             job.waiting = true;
         }

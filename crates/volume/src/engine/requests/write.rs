@@ -4,6 +4,7 @@ use super::client::Sweep;
 use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
+use crate::engine::admission::{Behaviour, Source};
 use crate::engine::leaves::{is_staged, may_destage};
 use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
@@ -278,7 +279,7 @@ impl Engine {
         let piece = &self.requests.pieces[cut.id as usize];
         let (disk, block, streams) = (piece.disk, piece.block() + blocks.start as u64, piece.streams);
         let stay = self.stay(cut.id, class, blocks.start);
-        let past = streams || stay.passes_by && cut.is_large();
+        let behaviour = Behaviour { past: streams || stay.passes_by && cut.is_large(), keeps: stay.keeps };
         let replaced = self.replaced(cut.frame, block);
         let of_region = || self.staying.replaces(disk, block..block + blocks.len() as u64, cut.now);
         let arrival = Arrival {
@@ -286,9 +287,8 @@ impl Engine {
             valid_blocks: cut.valid_blocks,
             blocks: blocks.len() as u32,
         };
-        let source = (cut.id, blocks.start, cut.bytes(blocks.clone()));
-        let policy = (past, stay.keeps);
-        let Some((space, lifetime)) = self.allocate(source, class, arrival, policy, cut.may_use_bands) else {
+        let source = Source { piece: cut.id, at: blocks.start, data: cut.bytes(blocks.clone()) };
+        let Some((space, lifetime)) = self.allocate(source, class, arrival, behaviour, cut.may_use_bands) else {
             return false;
         };
         let mut first = blocks.start as u16;
