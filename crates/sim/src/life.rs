@@ -524,7 +524,7 @@ impl<'a> Life<'a> {
     }
 
     fn inhabit(world: &mut World<'_>, round: &Round, coverage: &mut Coverage) -> Result<(), (&'static str, Halt)> {
-        let found = world.find_second().and_then(|()| world.find_third());
+        let found = world.find_second().and_then(|()| world.find_administered());
         found.map_err(|halt| ("looking for disks after recovery", halt))?;
         world.survey().map_err(|halt| ("reading what survived", halt))?;
         coverage.count("surveys");
@@ -625,7 +625,7 @@ impl<'a> Life<'a> {
         (world.errors_allowed, world.is_damaged) = (errors_allowed, errors_allowed);
         let seen = match round.is_beyond_judgement() {
             true => world.survey(),
-            false => world.find_second().and_then(|()| world.find_third()).and_then(|()| world.survey()),
+            false => world.find_second().and_then(|()| world.find_administered()).and_then(|()| world.survey()),
         };
         match seen {
             Ok(()) | Err(Halt::PowerOff) => Ok(()),

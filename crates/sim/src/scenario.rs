@@ -21,7 +21,7 @@ pub use kind::Kind;
 pub use member::{Beyond, Member, MemberRound};
 pub use round::{End, Round, Wound};
 pub use shape::{Parity, Shape};
-pub use step::{CLASSES, Chase, LEAF_BLOCKS, NAMES, Step, THIRD_RANGES};
+pub use step::{ADMINISTERED_RANGES, CLASSES, Chase, LEAF_BLOCKS, NAMES, Step};
 
 /// A whole life.
 #[derive(Clone, Debug, PartialEq)]

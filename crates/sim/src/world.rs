@@ -1,6 +1,9 @@
 //! One round of a life: a pool between switching on and the end of power, and everything it says held against the
 //! oracle.
 
+mod administered_disk;
+mod administered_jobs;
+mod administered_states;
 mod bases;
 mod devices;
 mod ending;
@@ -11,16 +14,14 @@ mod memory;
 mod policies;
 mod scrub;
 mod scrubs;
-mod second;
+mod second_disk;
 mod steps;
-mod third;
-mod third_jobs;
-mod third_states;
 
 use crate::device::SimDevice;
 use crate::members::Members;
 use crate::oracle::Place;
 use crate::power::Power;
+use administered_states::Job;
 use devices::next_ns;
 use flights::Flights;
 use forebay_block::{Buf, VirtualClock};
@@ -28,7 +29,6 @@ use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
 use scrubs::Scrubs;
 use std::collections::BTreeMap;
-use third_states::Job;
 
 pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;
@@ -148,7 +148,7 @@ impl<'a> World<'a> {
     /// Whether a change of disks is not durable yet.
     #[must_use]
     pub fn is_disk_change_open(&self) -> bool {
-        self.memory.maybe.is_some() || self.memory.third.is_open()
+        self.memory.maybe.is_some() || self.memory.administered.is_open()
     }
 
     /// The devices under the pool.
@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         self.done = done;
         judged?;
         self.look_at_scrub()?;
-        self.look_at_third();
+        self.look_at_administered();
         self.advance_jobs()?;
         if moved {
             self.tick_ns = TICK_NS.0;

@@ -9,6 +9,7 @@ pub mod layout;
 mod map;
 pub mod mirror;
 mod overlay;
+pub mod overwrite_watch;
 pub mod parity;
 pub mod pool;
 mod readings;
@@ -17,7 +18,6 @@ pub mod request;
 mod runs;
 mod space;
 mod spare_copies;
-pub mod standing;
 pub mod verify;
 mod virtual_time;
 

@@ -6,7 +6,7 @@ use forebay_device::{WatchedCounts, WatchedDevice};
 use forebay_volume::Devices;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{Candidate, MemberState, MirrorView};
-use forebay_volume::standing::{Expected, Standing, StandingDevice};
+use forebay_volume::overwrite_watch::{Expected, OverwriteWatch, OverwriteWatchedDevice};
 use std::time::Duration;
 
 /// Age of a request from which on its device counts as not answering. Most drivers have failed the request by then.
@@ -16,13 +16,13 @@ pub const UNANSWERED: Duration = Duration::from_secs(30);
 struct Counted {
     name: String,
     counts: WatchedCounts,
-    standing: Standing,
+    watch: OverwriteWatch,
 }
 
 impl Counted {
     fn shown(&self, member_of: Option<&'static str>, is_judged: bool) -> WatchedOne<'_> {
-        let overwritten = self.standing.lost().filter(|_| is_judged);
-        let damaged = self.standing.damaged();
+        let overwritten = self.watch.lost().filter(|_| is_judged);
+        let damaged = self.watch.damaged();
         WatchedOne { name: &self.name, counts: &self.counts, member_of, overwritten, damaged }
     }
 }
@@ -51,8 +51,8 @@ pub struct Watched {
 
 fn watch(name: &str, device: Box<dyn Device>) -> (Box<dyn Device>, Counted) {
     let (device, counts) = WatchedDevice::new(device);
-    let (device, standing) = StandingDevice::new(Box::new(device));
-    (Box::new(device), Counted { name: name.to_owned(), counts, standing })
+    let (device, watch) = OverwriteWatchedDevice::new(Box::new(device));
+    (Box::new(device), Counted { name: name.to_owned(), counts, watch })
 }
 
 impl Watched {
@@ -113,16 +113,16 @@ impl Watched {
             else {
                 continue;
             };
-            counted.standing.look(now_ns, expected(index as u16, member.size_bytes, None));
+            counted.watch.look(now_ns, expected(index as u16, member.size_bytes, None));
         }
         for Tier { index, view, member_bytes, .. } in tiers(devices) {
             let used_bytes = superblock.members.get(usize::from(index)).map(|member| member.size_bytes);
             let Some(size_bytes) = member_bytes.or(used_bytes) else { continue };
             for member in view.status().members.iter().filter(|member| member.state == MemberState::InSync) {
                 let Some(counted) = self.members.iter().find(|known| known.name == member.name) else { continue };
-                match counted.standing.lost() {
+                match counted.watch.lost() {
                     Some(why) => view.leave_behind(member.id, why),
-                    None => counted.standing.look(now_ns, expected(index, size_bytes, Some(member.id))),
+                    None => counted.watch.look(now_ns, expected(index, size_bytes, Some(member.id))),
                 }
             }
         }

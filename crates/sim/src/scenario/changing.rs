@@ -3,7 +3,7 @@
 use super::pick::pick;
 use super::round::{End, Round};
 use super::shape::Shape;
-use super::step::{Step, THIRD_RANGES};
+use super::step::{ADMINISTERED_RANGES, Step};
 use crate::base::Condition;
 use crate::fault::{Fault, FaultKind};
 use crate::order::Region;
@@ -11,13 +11,13 @@ use forebay_block::Random;
 
 /// Steps of a round, at most, that are not about this.
 const STEPS_MAX: usize = 40;
-/// Sizes of the third disk in blocks: within a leaf of the map, and beyond it.
+/// Sizes of the administered disk in blocks: within a leaf of the map, and beyond it.
 const SIZES: [u64; 6] = [8, 12, 44, 60, 420, 2000];
 
 /// A range of blocks that are written.
 fn blocks(random: &mut Random) -> (u64, u64) {
     let within = pick(random, &[0, 0, 0, 1, 2]);
-    let range = &THIRD_RANGES[within];
+    let range = &ADMINISTERED_RANGES[within];
     let first = range.start + random.below(range.end - range.start);
     (first, (1 + random.below(6)).min(range.end - first))
 }
@@ -51,9 +51,9 @@ fn condition(random: &mut Random, blocks: u64) -> Condition {
 
 /// A base is in a bad condition, or well again.
 fn base_is(random: &mut Random, shape: &Shape) -> Step {
-    let is_third = random.chance(1, 2);
-    let blocks = if is_third { 24 } else { shape.base_blocks().unwrap_or(1) };
-    Step::BaseIs { is_third, condition: condition(random, blocks) }
+    let is_administered = random.chance(1, 2);
+    let blocks = if is_administered { 24 } else { shape.base_blocks().unwrap_or(1) };
+    Step::BaseIs { is_administered, condition: condition(random, blocks) }
 }
 
 fn change(random: &mut Random) -> Step {
@@ -125,7 +125,7 @@ fn sequence(random: &mut Random, shape: &Shape) -> Vec<Step> {
                 let over = pick(random, &[4, 12, 24]);
                 steps.extend([Step::Remove, Step::Add { blocks: 44, over }]);
                 // All of it is copied at once as soon as it is served.
-                steps.push(Step::BaseIs { is_third: true, condition: condition(random, over) });
+                steps.push(Step::BaseIs { is_administered: true, condition: condition(random, over) });
                 steps.push(Step::Idle(pick(random, &[2_000_000, 200_000_000])));
                 steps.extend((0..random.below(3)).map(|_| Step::Get { block: random.below(over), blocks: 1 }));
             }
@@ -188,7 +188,7 @@ fn sequence(random: &mut Random, shape: &Shape) -> Vec<Step> {
     steps
 }
 
-/// A round in which the third disk is changed.
+/// A round in which the administered disk is changed.
 pub(super) fn round(mut round: Round, random: &mut Random, shape: &Shape) -> Round {
     let is_short = random.chance(2, 3);
     round.steps.truncate(if is_short { 8 } else { STEPS_MAX });
@@ -202,7 +202,7 @@ pub(super) fn round(mut round: Round, random: &mut Random, shape: &Shape) -> Rou
     if let Some(blocks) = shape.base_blocks()
         && random.chance(1, 2)
     {
-        round.steps.insert(0, Step::BaseIs { is_third: false, condition: condition(random, blocks) });
+        round.steps.insert(0, Step::BaseIs { is_administered: false, condition: condition(random, blocks) });
         let at = 1 + random.index(round.steps.len());
         round.steps.insert(at, Step::CopyAll);
     }

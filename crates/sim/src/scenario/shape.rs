@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::pick::pick;
-use super::step::{LEAF_BLOCKS, SECOND_BLOCKS, THIRD_BLOCKS};
+use super::step::{ADMINISTERED_BLOCKS, LEAF_BLOCKS, SECOND_BLOCKS};
 use forebay_block::{Geometry, Random};
 use forebay_prism::Compress;
 use forebay_volume::EngineOptions;
@@ -346,7 +346,8 @@ impl Shape {
     /// Little is kept in memory, and some room is left for disks that come.
     fn changing(random: &mut Random) -> Self {
         let any = Self::random(random);
-        let fitting = blocks_that_fit(any.band_bytes, &any.capacity_bytes).saturating_sub(SECOND_BLOCKS + THIRD_BLOCKS);
+        let fitting =
+            blocks_that_fit(any.band_bytes, &any.capacity_bytes).saturating_sub(SECOND_BLOCKS + ADMINISTERED_BLOCKS);
         let is_over_bucket = random.chance(1, 4);
         let is_volatile = if is_over_bucket { [true, true] } else { any.is_volatile };
         Self {

@@ -8,10 +8,10 @@ use crate::order::Hold;
 pub const LEAF_BLOCKS: u64 = 400;
 /// Blocks of the second disk that are written.
 pub(super) const SECOND_BLOCKS: u64 = 24;
-/// Blocks of the third disk that are written, where it is so large; several disks that had its name may be there at once.
-pub const THIRD_RANGES: [std::ops::Range<u64>; 3] = [0..24, 40..48, 400..408];
+/// Blocks of the administered disk that are written, where it is so large; several disks that had its name may be there at once.
+pub const ADMINISTERED_RANGES: [std::ops::Range<u64>; 3] = [0..24, 40..48, 400..408];
 /// How many these are, of two disks.
-pub(super) const THIRD_BLOCKS: u64 = 80;
+pub(super) const ADMINISTERED_BLOCKS: u64 = 80;
 /// Names of the classes whose policy changes.
 pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
 
@@ -171,19 +171,19 @@ pub enum Step {
         /// Which.
         seed: u64,
     },
-    /// The third disk is made.
+    /// The administered disk is made.
     Add {
         /// Size in blocks.
         blocks: u64,
         /// Blocks of the base that it is laid over; 0: none.
         over: u64,
     },
-    /// The base of the third disk is to be detached.
+    /// The base of the administered disk is to be detached.
     Detach,
     /// From now on a base is in this condition.
     BaseIs {
-        /// That of the third disk, not of the first.
-        is_third: bool,
+        /// That of the administered disk, not of the first.
+        is_administered: bool,
         /// Which.
         condition: Condition,
     },
@@ -198,7 +198,7 @@ pub enum Step {
     WriteThrough(bool),
     /// Bases are well, and somebody waits until they are copied.
     CopyAll,
-    /// The third disk is made larger or smaller. What lies beyond a smaller end is discarded first.
+    /// The administered disk is made larger or smaller. What lies beyond a smaller end is discarded first.
     Resize {
         /// Size in blocks.
         blocks: u64,
@@ -207,9 +207,9 @@ pub enum Step {
         /// Blocks that it has again as soon as a checkpoint is in progress that holds the smaller size, and that are written at once; 0: it stays so.
         back: u64,
     },
-    /// The removal of the third disk begins, or is asked for again where a crash ended it. Its name is free from then on.
+    /// The removal of the administered disk begins, or is asked for again where a crash ended it. Its name is free from then on.
     Remove,
-    /// Blocks of the third disk are written, where it has them.
+    /// Blocks of the administered disk are written, where it has them.
     Put {
         /// First block.
         block: u64,
@@ -220,7 +220,7 @@ pub enum Step {
         /// Class that the export gives.
         class: Option<u8>,
     },
-    /// Blocks of the third disk are discarded.
+    /// Blocks of the administered disk are discarded.
     Drop {
         /// First block.
         block: u64,
@@ -229,7 +229,7 @@ pub enum Step {
         /// Durable when acknowledged.
         fua: bool,
     },
-    /// Blocks of the third disk are read.
+    /// Blocks of the administered disk are read.
     Get {
         /// First block.
         block: u64,

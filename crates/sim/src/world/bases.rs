@@ -1,10 +1,10 @@
 //! Disks over bases: they are copied while the pool is served, whatever condition a base is in, and are detached.
 
 use super::World;
+use super::administered_disk::after_change;
+use super::administered_states::{ADMINISTERED, Known};
 use super::halt::{Halt, broken};
 use super::memory::FIRST;
-use super::third::after_change;
-use super::third_states::{Known, THIRD};
 use crate::base::{BaseImage, Condition};
 use crate::oracle::Made;
 use forebay_block::DiskId;
@@ -48,8 +48,8 @@ impl World<'_> {
     }
 
     /// From now on the base of a disk is in another condition.
-    pub(super) fn be_in_condition(&mut self, is_third: bool, condition: Condition) {
-        if let Some((disk, base)) = self.over_base(if is_third { THIRD } else { FIRST }) {
+    pub(super) fn be_in_condition(&mut self, is_administered: bool, condition: Condition) {
+        if let Some((disk, base)) = self.over_base(if is_administered { ADMINISTERED } else { FIRST }) {
             self.note(|| format!("the base of disk {} is like this now: {condition:?}", disk.0));
             base.be(condition);
         }
@@ -62,7 +62,7 @@ impl World<'_> {
 
     /// Bases are well again: all of them is copied in little time, unless something else is in the way of it.
     pub(super) fn copy_all(&mut self) -> Result<(), Halt> {
-        for name in [FIRST, THIRD] {
+        for name in [FIRST, ADMINISTERED] {
             let Some((disk, base)) = self.over_base(name) else { continue };
             base.be(Condition::Well);
             let until = self.clock.now_ns() + COPIED_NS;
@@ -87,19 +87,19 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The base of the third disk is to be detached.
-    pub(super) fn detach_third(&mut self) -> Result<(), Halt> {
-        let Some((disk, _)) = self.over_base(THIRD) else { return Ok(()) };
+    /// The base of the administered disk is to be detached.
+    pub(super) fn detach_administered(&mut self) -> Result<(), Halt> {
+        let Some((disk, _)) = self.over_base(ADMINISTERED) else { return Ok(()) };
         let number = after_change(&self.pool.engine);
         let left = self.pool.engine.adoption(disk).filter(|status| !status.is_complete && !status.is_leaving);
-        let was_leaving = self.third().is_some_and(|known| known.base_blocks == 0);
-        match self.pool.engine.detach_base(THIRD) {
+        let was_leaving = self.administered().is_some_and(|known| known.base_blocks == 0);
+        match self.pool.engine.detach_base(ADMINISTERED) {
             Ok(()) if left.is_some() => Err(broken(&format!("a base was detached that is needed: {left:?}"))),
             Ok(()) if was_leaving => Ok(()),
             Ok(()) => {
                 self.met("bases of disks detached that were laid over them while the pool was served");
-                let to = self.third().map(|known| Known { base_blocks: 0, ..known });
-                self.third_changed(number, disk.0, to, Made::new())
+                let to = self.administered().map(|known| Known { base_blocks: 0, ..known });
+                self.administered_changed(number, disk.0, to, Made::new())
             }
             Err(_) => {
                 self.met("bases that were needed yet");

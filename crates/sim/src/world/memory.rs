@@ -1,6 +1,6 @@
 //! What is remembered of a pool from round to round.
 
-use super::third_states::Third;
+use super::administered_states::AdministeredDisk;
 use crate::base::BaseImage;
 use crate::oracle::Oracle;
 use crate::stamp::noise_words;
@@ -34,8 +34,8 @@ pub struct Memory {
     pub maybe: Option<Option<Second>>,
     /// Number of the checkpoint that was the last as that change was made, where nobody waited for it.
     pub changed_at: u64,
-    /// The third disk, and those that had its name.
-    pub third: Third,
+    /// The administered disk, and those that had its name.
+    pub administered: AdministeredDisk,
     /// What disks lie over, or lay, by their numbers.
     pub bases: BTreeMap<u16, BaseImage>,
 }
@@ -50,7 +50,7 @@ impl Memory {
             second: None,
             maybe: None,
             changed_at: 0,
-            third: Third::new(),
+            administered: AdministeredDisk::new(),
             bases: BTreeMap::new(),
         }
     }

@@ -43,8 +43,8 @@ impl World<'_> {
 
     pub(super) fn in_flight(&mut self, token: u64, flight: Flight, disk: DiskId) {
         let is_second = self.memory.used_second().is_some_and(|second| second.id == disk.0);
-        let is_third = self.memory.third.is_open() && self.memory.third.has(disk.0);
-        let is_early = self.memory.maybe.is_some() && is_second || is_third;
+        let is_administered = self.memory.administered.is_open() && self.memory.administered.has(disk.0);
+        let is_early = self.memory.maybe.is_some() && is_second || is_administered;
         let (since_ns, misread) = (self.clock.now_ns(), misreads(self.devices));
         let (failed_of_base, is_through) = (self.failed_of_base(disk.0), self.is_through);
         self.flights
@@ -213,14 +213,14 @@ impl World<'_> {
                 let count = if count == u8::MAX { usize::MAX } else { usize::from(count) };
                 self.rot(usize::from(slot), count, seed)?;
             }
-            Step::Add { blocks, over } => self.add_third(blocks, over)?,
+            Step::Add { blocks, over } => self.add_administered(blocks, over)?,
             Step::Reload { class, policy } => self.reload(class, policy)?,
             Step::WriteThrough(is_on) => self.write_through(is_on),
-            Step::Detach => self.detach_third()?,
-            Step::BaseIs { is_third, condition } => self.be_in_condition(is_third, condition),
+            Step::Detach => self.detach_administered()?,
+            Step::BaseIs { is_administered, condition } => self.be_in_condition(is_administered, condition),
             Step::CopyAll => self.copy_all()?,
-            Step::Resize { blocks, fua, back } => self.resize_third(blocks, fua, back)?,
-            Step::Remove => self.remove_third()?,
+            Step::Resize { blocks, fua, back } => self.resize_administered(blocks, fua, back)?,
+            Step::Remove => self.remove_administered()?,
             Step::Put { block, blocks, fua, class } => self.put((block, blocks), fua, class),
             Step::Drop { block, blocks, fua } => self.drop_blocks(block, blocks, fua),
             Step::Get { block, blocks } => self.get(block, blocks),

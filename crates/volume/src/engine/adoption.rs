@@ -1,9 +1,9 @@
 //! Adoption: what disks have only in their bases is copied into the pool, step by step and where hosts leave time, until a base is not needed any more. This
 //! file decides what is copied next and keeps what came of it; `requests/adopt.rs` copies.
 
-use super::brought::Brought;
 use super::leisure::Leisure;
 use super::scrub::Blocks;
+use super::transient_leaf::TransientLeaf;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
@@ -126,7 +126,7 @@ impl Progress {
 #[derive(Debug)]
 pub(crate) struct Adoption {
     pub leisure: Leisure,
-    pub brought: Brought,
+    pub transient: TransientLeaf,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
     /// Disks whose base is kept for this run: what a crash left and could not be written again may be in a cache only.
@@ -140,7 +140,7 @@ impl Adoption {
     pub fn new(rate_bytes_per_s: u64) -> Self {
         Self {
             leisure: Leisure::new(rate_bytes_per_s),
-            brought: Brought::default(),
+            transient: TransientLeaf::default(),
             disks: BTreeMap::new(),
             in_flight: None,
             kept: BTreeSet::new(),

@@ -11,7 +11,6 @@ mod adoption;
 mod append;
 mod base;
 mod batches;
-mod brought;
 mod checkpoint;
 mod clock;
 mod construct;
@@ -48,6 +47,7 @@ mod statistics;
 mod status;
 mod staying;
 mod summaries;
+mod transient_leaf;
 mod watermark;
 
 pub use admin_error::{AdminError, DISK_NAME_MAX};

@@ -1,8 +1,8 @@
 //! A scrub: everything that hosts have stored is read, at a bounded rate and where hosts leave time, so that damage is found while what it could be restored
 //! from still exists. This file decides what is read next and keeps what was found; `requests/scrub.rs` reads.
 
-use super::brought::Brought;
 use super::leisure::Leisure;
+use super::transient_leaf::TransientLeaf;
 use crate::layout::scrub_record::{PARITY, Pass, ScrubRecord, ScrubState};
 use crate::request::RequestError;
 use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
@@ -81,7 +81,7 @@ pub(crate) struct Scrub {
     again: Option<u64>,
     /// The block in flight is read for the second time in this way.
     is_second: bool,
-    pub brought: Brought,
+    pub transient: TransientLeaf,
     found: Vec<Found>,
     /// How often in a row a comparison failed, and how often in a row members did not answer.
     unfit_tries: u8,
@@ -107,7 +107,7 @@ impl Scrub {
             mended_to: (record.disk, record.block),
             again: None,
             is_second: false,
-            brought: Brought::default(),
+            transient: TransientLeaf::default(),
             found: Vec::new(),
             unfit_tries: 0,
             away_tries: 0,

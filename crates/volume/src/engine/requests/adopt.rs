@@ -133,7 +133,7 @@ impl Engine {
     }
 
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
-        self.adoption.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
+        self.adoption.transient.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
         let client = Client::without_host(ClientKind::Adopt { read_blocks: 0 }, disk, block, blocks, &self.clock);
         let id = self.requests.clients.insert(client) as u32;
         if self.requests.ranges.lock(disk.0, block, blocks, id | CLIENT) {
@@ -181,7 +181,7 @@ impl Engine {
     /// A step has ended.
     pub(super) fn adopted(&mut self, client: Client) {
         let ClientKind::Adopt { read_blocks } = client.kind else { return };
-        self.adoption.brought.clear_referenced(&mut self.map);
+        self.adoption.transient.clear_referenced(&mut self.map);
         self.adoption.ended(self.clock.now_ns(), read_blocks, client.error);
     }
 }

@@ -148,7 +148,7 @@ impl Engine {
     }
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
-        self.scrub.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
+        self.scrub.transient.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
         let client = Client::without_host(ClientKind::Scrub { stored_blocks: 0 }, disk, block, blocks, &self.clock);
         let client = self.requests.clients.insert(client) as u32;
         let mut piece = Piece::new(client, PieceKind::Scrub, disk, block, blocks, 0);
@@ -197,7 +197,7 @@ impl Engine {
     /// A step of the scrub has ended.
     pub(super) fn scrub_ended(&mut self, client: Client) {
         let Client { kind: ClientKind::Scrub { stored_blocks }, disk, error, .. } = client else { return };
-        self.scrub.brought.clear_referenced(&mut self.map);
+        self.scrub.transient.clear_referenced(&mut self.map);
         if self.scrub.ended(stored_blocks, error) {
             self.stats.counters.scrub_damaged_blocks += 1;
             self.map.damaged.insert(disk);

@@ -6,11 +6,11 @@ use forebay_block::DiskId;
 
 /// The leaf that is in memory for one kind of background work alone, if any.
 #[derive(Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct TransientLeaf {
     leaf: Option<(DiskId, u64)>,
 }
 
-impl Brought {
+impl TransientLeaf {
     /// The next step is in this leaf: the leaf that was brought in before is dropped, unless hosts use it by now.
     pub fn go_on(&mut self, disk: DiskId, leaf: u64, map: &mut Map) {
         let is_resident = map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
@@ -43,13 +43,13 @@ mod tests {
 
     #[test]
     fn a_leaf_that_was_brought_is_given_up_with_the_next_and_others_are_not() {
-        let mut brought = Brought::default();
+        let mut transient = TransientLeaf::default();
         let leaf = |number| (DiskId(1), number);
-        assert_eq!(brought.replace(leaf(0), true), None);
+        assert_eq!(transient.replace(leaf(0), true), None);
         // Later steps find it in memory, where it is for their sake alone.
-        assert_eq!(brought.replace(leaf(0), false), None);
-        assert_eq!(brought.replace(leaf(1), false), Some(leaf(0)));
-        assert_eq!(brought.replace(leaf(2), true), None);
-        assert_eq!(brought.replace(leaf(3), true), Some(leaf(2)));
+        assert_eq!(transient.replace(leaf(0), false), None);
+        assert_eq!(transient.replace(leaf(1), false), Some(leaf(0)));
+        assert_eq!(transient.replace(leaf(2), true), None);
+        assert_eq!(transient.replace(leaf(3), true), Some(leaf(2)));
     }
 }

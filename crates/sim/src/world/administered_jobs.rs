@@ -1,10 +1,10 @@
 //! Changes of disks that take several steps, as a server takes them: each step is begun when the one before is durable.
 
 use super::World;
+use super::administered_disk::after_change;
+use super::administered_states::{ADMINISTERED, Job, Known, Stage};
 use super::flights::Flight;
 use super::halt::Halt;
-use super::third::after_change;
-use super::third_states::{Job, Known, Stage, THIRD};
 use crate::oracle::Made;
 use forebay_block::DiskId;
 use forebay_volume::{AdminError, Op, Request};
@@ -37,11 +37,11 @@ impl World<'_> {
         self.jobs.len() < JOBS_MAX && self.jobs.iter().all(|job| job.disk != disk)
     }
 
-    /// The removal of the third disk begins, or of what is left of one.
-    pub(super) fn remove_third(&mut self) -> Result<(), Halt> {
+    /// The removal of the administered disk begins, or of what is left of one.
+    pub(super) fn remove_administered(&mut self) -> Result<(), Halt> {
         // A disk with clients is not removed.
         self.settle(0)?;
-        let Some(disk) = self.pool.engine.disk_to_remove(THIRD) else { return Ok(()) };
+        let Some(disk) = self.pool.engine.disk_to_remove(ADMINISTERED) else { return Ok(()) };
         let (id, blocks, was_leaving) = (disk.id, disk.size_bytes / 4096, disk.is_being_removed());
         if !self.may_begin(id.0) || self.pool.engine.read_only_reason().is_some() {
             return Ok(());
@@ -53,7 +53,7 @@ impl World<'_> {
             self.met("removals that were begun again");
         } else {
             self.met("removals that were begun");
-            self.third_changed(
+            self.administered_changed(
                 number,
                 id.0,
                 Some(Known { id: id.0, blocks, is_leaving: true, base_blocks: 0 }),
@@ -64,8 +64,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The third disk is to end at a block behind which its host has discarded everything.
-    pub(super) fn shrink_third(&mut self, id: u16, old: u64, blocks: u64, back: u64) {
+    /// The administered disk is to end at a block behind which its host has discarded everything.
+    pub(super) fn shrink_administered(&mut self, id: u16, old: u64, blocks: u64, back: u64) {
         if self.may_begin(id) {
             let stage = self.ask_before_shrinking(id, (old, blocks, back), 0, true);
             self.begin_job(id, stage);
@@ -176,7 +176,7 @@ impl World<'_> {
                 match engine.remove_disk(&name) {
                     Ok(()) => {
                         self.met("removals that came to their end");
-                        self.third_changed(number, disk, None, Made::new())?;
+                        self.administered_changed(number, disk, None, Made::new())?;
                         Ok(Next::Ends)
                     }
                     Err(AdminError::NotEmpty(_)) => {
@@ -190,9 +190,9 @@ impl World<'_> {
                 if engine.checkpoint_pending() && !engine.activity().checkpoint {
                     return Ok(Next::Waits);
                 }
-                if let Some(known) = self.third().filter(|known| known.id == disk && known.blocks < blocks) {
+                if let Some(known) = self.administered().filter(|known| known.id == disk && known.blocks < blocks) {
                     self.met("disks made larger as a checkpoint held them smaller");
-                    self.resize_third(blocks, true, 0)?;
+                    self.resize_administered(blocks, true, 0)?;
                     self.put((known.blocks, 4), true, None);
                 }
                 Ok(Next::Ends)
@@ -206,12 +206,12 @@ impl World<'_> {
                     Some(false) => return Ok(Next::Ends),
                     Some(true) => {}
                 }
-                if self.third().is_none_or(|known| (known.id, known.blocks) != (disk, old)) {
+                if self.administered().is_none_or(|known| (known.id, known.blocks) != (disk, old)) {
                     return Ok(Next::Ends);
                 }
                 let number = after_change(&self.pool.engine);
                 let is_time = self.clock.now_ns() <= deadline_ns;
-                match self.pool.engine.resize_disk(THIRD, blocks * 4096) {
+                match self.pool.engine.resize_disk(ADMINISTERED, blocks * 4096) {
                     Ok(()) => {
                         self.note_shrunk(number, disk, (old, blocks))?;
                         Ok(if back > blocks { Next::Goes(Stage::Back { blocks: back }) } else { Next::Ends })

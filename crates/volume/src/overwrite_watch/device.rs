@@ -37,9 +37,9 @@ struct Shared {
 
 /// A handle: asks for looks, and says what they have found.
 #[derive(Clone, Debug, Default)]
-pub struct Standing(Arc<Shared>);
+pub struct OverwriteWatch(Arc<Shared>);
 
-impl Standing {
+impl OverwriteWatch {
     fn lock(&self) -> MutexGuard<'_, State> {
         // What lies behind the lock is replaced as a whole.
         lock(&self.0.state)
@@ -105,25 +105,25 @@ struct Look {
 }
 
 /// The device. Of its own reads it shows only that they are in flight: whoever closes it waits for them.
-pub struct StandingDevice {
+pub struct OverwriteWatchedDevice {
     inner: Box<dyn Device>,
-    standing: Standing,
+    watch: OverwriteWatch,
     look: Option<Look>,
     is_reading: bool,
 }
 
-impl StandingDevice {
+impl OverwriteWatchedDevice {
     /// Wraps a device; returns it with the handle that asks for looks.
     #[must_use]
-    pub fn new(inner: Box<dyn Device>) -> (Self, Standing) {
-        let standing = Standing::default();
-        (Self { inner, standing: standing.clone(), look: None, is_reading: false }, standing)
+    pub fn new(inner: Box<dyn Device>) -> (Self, OverwriteWatch) {
+        let watch = OverwriteWatch::default();
+        (Self { inner, watch: watch.clone(), look: None, is_reading: false }, watch)
     }
 
     /// Begins a look that was asked for, or its next read. One read is in flight at a time.
     fn go_on(&mut self) {
         if self.look.is_none() {
-            let mut state = self.standing.lock();
+            let mut state = self.watch.lock();
             let Some(expected) = state.expected.take() else { return };
             state.seen.begin();
             let fits = |place: &Place| {
@@ -144,7 +144,7 @@ impl StandingDevice {
             Some(_) => {}
             None => {
                 let found = self.look.take().and_then(|look| look.found);
-                self.standing.ended(found);
+                self.watch.ended(found);
             }
         }
     }
@@ -158,7 +158,7 @@ impl StandingDevice {
             (Err(error), _) => Err(error),
             _ => return,
         };
-        let found = self.standing.lock().seen.take(&look.expected, &place, read);
+        let found = self.watch.lock().seen.take(&look.expected, &place, read);
         if found.is_some() {
             look.found = found;
             look.places.clear();
@@ -166,12 +166,12 @@ impl StandingDevice {
     }
 }
 
-impl Device for StandingDevice {
+impl Device for OverwriteWatchedDevice {
     forebay_block::forward_device!(self => self.inner;
         name geometry submit wait wake_fds completes_unseen queue_limit in_flight virtual_time);
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
-        if self.standing.is_asked() && !self.is_reading {
+        if self.watch.is_asked() && !self.is_reading {
             self.go_on();
         }
         let before = done.len();

@@ -1,12 +1,12 @@
-//! What the third disk, and those that had its name before, were made, and the jobs that change it.
+//! What the administered disk, and those that had its name before, were made, and the jobs that change it.
 
 use crate::oracle::{Made, Oracle};
-use crate::scenario::THIRD_RANGES;
+use crate::scenario::ADMINISTERED_RANGES;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Name of the third disk.
-pub const THIRD: &str = "three";
+/// Name of the administered disk.
+pub const ADMINISTERED: &str = "three";
 
 /// A disk as a root may have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct State {
 
 /// What is known of these disks.
 #[derive(Debug, Default)]
-pub struct Third {
+pub struct AdministeredDisk {
     /// From the one that is durable for sure to the newest.
     pub states: VecDeque<State>,
     /// Disks that were served, or will be found: what they hold is known.
@@ -45,7 +45,7 @@ pub struct Third {
 
 /// Blocks of one disk that are written.
 pub fn places() -> impl Iterator<Item = u64> {
-    THIRD_RANGES.into_iter().flatten()
+    ADMINISTERED_RANGES.into_iter().flatten()
 }
 
 /// Zeros in those of the blocks that are ever written.
@@ -54,7 +54,7 @@ pub fn zeros(oracle: &mut Oracle, disk: u16, blocks: Range<u64>) -> Made {
     places().filter(|block| blocks.contains(block)).flat_map(zeros).collect()
 }
 
-impl Third {
+impl AdministeredDisk {
     /// Nothing, durably.
     pub fn new() -> Self {
         Self { states: VecDeque::from([State::default()]), ..Self::default() }

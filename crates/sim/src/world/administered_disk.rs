@@ -1,10 +1,10 @@
-//! The third disk, and those that had its name before: changed as a server changes disks, with nobody waiting. What a power cut leaves is one of the
+//! The administered disk, and those that had its name before: changed as a server changes disks, with nobody waiting. What a power cut leaves is one of the
 //! states that may have been durable, in the order in which they were made.
 
 use super::World;
+use super::administered_states::{ADMINISTERED, Known, State, places, zeros};
 use super::flights::Flight;
 use super::halt::{Halt, broken};
-use super::third_states::{Known, State, THIRD, places, zeros};
 use crate::base::BaseImage;
 use crate::oracle::Made;
 use forebay_block::{ClassId, DiskId};
@@ -18,11 +18,11 @@ pub(super) fn after_change(engine: &Engine) -> u64 {
 
 impl World<'_> {
     /// The disks as the engine has them, durable or not.
-    fn third_now(&self) -> Vec<Known> {
+    fn administered_now(&self) -> Vec<Known> {
         let engine = &self.pool.engine;
-        let those = engine
-            .disks()
-            .filter(|disk| disk.name.strip_prefix(THIRD).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)));
+        let those = engine.disks().filter(|disk| {
+            disk.name.strip_prefix(ADMINISTERED).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+        });
         let known = those.map(|disk| Known {
             id: disk.id.0,
             blocks: disk.size_bytes / 4096,
@@ -34,46 +34,52 @@ impl World<'_> {
         known
     }
 
-    /// The third disk, as large as it will be.
-    pub(super) fn third(&self) -> Option<Known> {
-        self.memory.third.newest().iter().find(|known| !known.is_leaving).cloned()
+    /// The administered disk, as large as it will be.
+    pub(super) fn administered(&self) -> Option<Known> {
+        self.memory.administered.newest().iter().find(|known| !known.is_leaving).cloned()
     }
 
     /// The disks were made this; `number` as before the change.
-    pub(super) fn third_became(&mut self, number: u64, mut disks: Vec<Known>, cut: Made) -> Result<(), Halt> {
+    pub(super) fn administered_became(&mut self, number: u64, mut disks: Vec<Known>, cut: Made) -> Result<(), Halt> {
         disks.sort_by_key(|known| known.id);
-        let found = self.third_now();
+        let found = self.administered_now();
         if found != disks {
             return Err(broken(&format!("disks are {found:?}, and were made {disks:?}")));
         }
         self.note(|| format!("with checkpoint {number} disks are {disks:?}"));
-        self.memory.third.states.push_back(State { number, disks, cut });
+        self.memory.administered.states.push_back(State { number, disks, cut });
         Ok(())
     }
 
     /// The same but for one disk; `None`: without it.
-    pub(super) fn third_changed(&mut self, number: u64, id: u16, to: Option<Known>, cut: Made) -> Result<(), Halt> {
-        let others = self.memory.third.newest().iter().filter(|known| known.id != id).cloned();
+    pub(super) fn administered_changed(
+        &mut self,
+        number: u64,
+        id: u16,
+        to: Option<Known>,
+        cut: Made,
+    ) -> Result<(), Halt> {
+        let others = self.memory.administered.newest().iter().filter(|known| known.id != id).cloned();
         let disks = others.chain(to).collect();
-        self.third_became(number, disks, cut)
+        self.administered_became(number, disks, cut)
     }
 
     /// A new disk, over a base of so many blocks, or none.
-    pub(super) fn add_third(&mut self, blocks: u64, base_blocks: u64) -> Result<(), Halt> {
-        if self.third().is_some() {
+    pub(super) fn add_administered(&mut self, blocks: u64, base_blocks: u64) -> Result<(), Halt> {
+        if self.administered().is_some() {
             return Ok(());
         }
         let number = after_change(&self.pool.engine);
-        let Ok(DiskId(id)) = self.pool.engine.add_disk(THIRD, blocks * 4096) else { return Ok(()) };
+        let Ok(DiskId(id)) = self.pool.engine.add_disk(ADMINISTERED, blocks * 4096) else { return Ok(()) };
         // Nobody has this number any more.
         self.memory.oracle.forget_disk(id);
-        self.memory.third.begun.remove(&id);
-        if self.memory.third.newest().iter().any(|known| known.is_leaving) {
+        self.memory.administered.begun.remove(&id);
+        if self.memory.administered.newest().iter().any(|known| known.is_leaving) {
             self.met("disks made while one of their name was being removed");
-        } else if self.memory.third.is_used_name {
+        } else if self.memory.administered.is_used_name {
             self.met("disks made of a name that one had before");
         }
-        self.memory.third.is_used_name = true;
+        self.memory.administered.is_used_name = true;
         self.memory.bases.remove(&id);
         if base_blocks > 0 {
             let base = BaseImage::new(base_blocks, &self.clock, |count| self.memory.new_tags(count));
@@ -82,34 +88,34 @@ impl World<'_> {
             self.memory.bases.insert(id, base);
             self.met("bases laid under disks while the pool was served");
         }
-        self.third_changed(number, id, Some(Known { id, blocks, is_leaving: false, base_blocks }), Made::new())
+        self.administered_changed(number, id, Some(Known { id, blocks, is_leaving: false, base_blocks }), Made::new())
     }
 
     /// A larger size, or a smaller one, to which a job comes when what lies beyond it is discarded.
-    pub(super) fn resize_third(&mut self, blocks: u64, fua: bool, back: u64) -> Result<(), Halt> {
-        let Some(known) = self.third() else { return Ok(()) };
+    pub(super) fn resize_administered(&mut self, blocks: u64, fua: bool, back: u64) -> Result<(), Halt> {
+        let Some(known) = self.administered() else { return Ok(()) };
         let Known { id, blocks: old, base_blocks, .. } = known;
         if blocks < old && base_blocks > 0 {
-            return match self.pool.engine.resize_disk(THIRD, blocks * 4096) {
+            return match self.pool.engine.resize_disk(ADMINISTERED, blocks * 4096) {
                 Ok(()) => Err(broken(&"a disk over a base was made smaller")),
                 Err(_) => Ok(()),
             };
         }
         if blocks < old {
-            self.discard_third(id, blocks..old, fua);
-            self.shrink_third(id, old, blocks, back);
+            self.discard_administered(id, blocks..old, fua);
+            self.shrink_administered(id, old, blocks, back);
             return Ok(());
         }
         let number = after_change(&self.pool.engine);
-        if blocks == old || self.pool.engine.resize_disk(THIRD, blocks * 4096).is_err() {
+        if blocks == old || self.pool.engine.resize_disk(ADMINISTERED, blocks * 4096).is_err() {
             return Ok(());
         }
         self.met("disks made larger");
-        self.third_changed(number, id, Some(Known { blocks, ..known }), Made::new())
+        self.administered_changed(number, id, Some(Known { blocks, ..known }), Made::new())
     }
 
     /// A range of a disk is discarded by its host.
-    fn discard_third(&mut self, id: u16, blocks: Range<u64>, fua: bool) {
+    fn discard_administered(&mut self, id: u16, blocks: Range<u64>, fua: bool) {
         let made = zeros(&mut self.memory.oracle, id, blocks.clone());
         let (sector, sectors) = (blocks.start * 8, (blocks.end - blocks.start) * 8);
         self.submit((DiskId(id), sector, sectors), Op::Discard, fua, None, Flight::Change { made, fua });
@@ -125,30 +131,30 @@ impl World<'_> {
         }
         let cut = zeros(&mut self.memory.oracle, id, blocks..old);
         self.met("disks made smaller");
-        let to = self.third().map(|known| Known { blocks, ..known });
-        self.third_changed(number, id, to, cut)
+        let to = self.administered().map(|known| Known { blocks, ..known });
+        self.administered_changed(number, id, to, cut)
     }
 
-    /// The range of the third disk that it has of these blocks.
-    fn of_third(&self, block: u64, blocks: u64) -> Option<(u16, Range<u64>)> {
-        let known = self.third()?;
+    /// The range of the administered disk that it has of these blocks.
+    fn of_administered(&self, block: u64, blocks: u64) -> Option<(u16, Range<u64>)> {
+        let known = self.administered()?;
         (block < known.blocks).then(|| (known.id, block..(block + blocks).min(known.blocks)))
     }
 
     pub(super) fn put(&mut self, (block, blocks): (u64, u64), fua: bool, class: Option<u8>) {
-        if let Some((id, range)) = self.of_third(block, blocks) {
+        if let Some((id, range)) = self.of_administered(block, blocks) {
             self.write_tags(DiskId(id), range.start * 8, (range.end - range.start) * 8, fua, class, |_| false);
         }
     }
 
     pub(super) fn drop_blocks(&mut self, block: u64, blocks: u64, fua: bool) {
-        if let Some((id, range)) = self.of_third(block, blocks) {
-            self.discard_third(id, range, fua);
+        if let Some((id, range)) = self.of_administered(block, blocks) {
+            self.discard_administered(id, range, fua);
         }
     }
 
     pub(super) fn get(&mut self, block: u64, blocks: u64) {
-        if let Some((id, range)) = self.of_third(block, blocks) {
+        if let Some((id, range)) = self.of_administered(block, blocks) {
             let (sector, sectors) = (range.start * 8, (range.end - range.start) * 8);
             let since = self.since(DiskId(id), sector, sectors);
             let flight = Flight::Read { disk: id, sector, sectors, since };
@@ -157,37 +163,41 @@ impl World<'_> {
     }
 
     /// What has become durable meanwhile, and is served; and bases that are needed again.
-    pub(super) fn look_at_third(&mut self) {
+    pub(super) fn look_at_administered(&mut self) {
         self.note_called_off();
         let engine = &self.pool.engine;
         let is_durable = |state: &State| engine.checkpoint_number() >= state.number || !engine.checkpoint_pending();
-        let states = &self.memory.third.states;
+        let states = &self.memory.administered.states;
         let durable = states.iter().rposition(is_durable).unwrap_or(0);
         let served: Vec<u16> = (states.iter().flat_map(|state| &state.disks))
-            .filter(|known| !known.is_leaving && !self.memory.third.begun.contains(&known.id))
+            .filter(|known| !known.is_leaving && !self.memory.administered.begun.contains(&known.id))
             .filter(|known| engine.disks().any(|disk| disk.id.0 == known.id && disk.served_bytes() > 0))
             .map(|known| known.id)
             .collect();
-        served.into_iter().for_each(|id| self.begin_third(id));
-        self.third_is_durable(durable);
+        served.into_iter().for_each(|id| self.begin_administered(id));
+        self.administered_is_durable(durable);
     }
 
     /// A disk whose base was to be detached keeps it, as some of what the pool has of it was lost.
     fn note_called_off(&mut self) {
-        let Some(known) = self.third().filter(|known| known.base_blocks == 0) else { return };
-        let found = self.third_now();
+        let Some(known) = self.administered().filter(|known| known.base_blocks == 0) else { return };
+        let found = self.administered_now();
         let Some(now) = found.iter().find(|now| now.id == known.id && now.base_blocks > 0).cloned() else { return };
         self.met("detachings of a base that were called off");
-        let disks =
-            self.memory.third.newest().iter().map(|old| if old.id == now.id { now.clone() } else { old.clone() });
+        let disks = self
+            .memory
+            .administered
+            .newest()
+            .iter()
+            .map(|old| if old.id == now.id { now.clone() } else { old.clone() });
         // Nobody knows when it was called off: a checkpoint may be in progress that has it.
         let (number, disks) = (after_change(&self.pool.engine) + 1, disks.collect());
-        self.memory.third.states.push_back(State { number, disks, cut: Made::new() });
+        self.memory.administered.states.push_back(State { number, disks, cut: Made::new() });
     }
 
     /// A disk is there from now on: it is empty but for what its base has.
-    fn begin_third(&mut self, id: u16) {
-        if self.memory.third.begun.insert(id) {
+    fn begin_administered(&mut self, id: u16) {
+        if self.memory.administered.begun.insert(id) {
             let oracle = &mut self.memory.oracle;
             let made = zeros(oracle, id, 0..u64::MAX);
             oracle.acknowledge(&made, true);
@@ -196,14 +206,14 @@ impl World<'_> {
     }
 
     /// The state at this place is durable.
-    fn third_is_durable(&mut self, at: usize) {
+    fn administered_is_durable(&mut self, at: usize) {
         for _ in 0..at {
-            let Some(old) = self.memory.third.states.pop_front() else { return };
-            let Some(now) = self.memory.third.states.front() else { return };
+            let Some(old) = self.memory.administered.states.pop_front() else { return };
+            let Some(now) = self.memory.administered.states.front() else { return };
             self.memory.oracle.acknowledge(&now.cut, true);
             for gone in old.disks.iter().filter(|old| now.disks.iter().all(|known| known.id != old.id)) {
                 self.memory.oracle.forget_disk(gone.id);
-                self.memory.third.begun.remove(&gone.id);
+                self.memory.administered.begun.remove(&gone.id);
             }
         }
     }
@@ -212,9 +222,9 @@ impl World<'_> {
     ///
     /// # Errors
     /// Where they never were, or what was flushed on one of them is gone with it.
-    pub fn find_third(&mut self) -> Result<(), Halt> {
-        let found = self.third_now();
-        let states = &self.memory.third.states;
+    pub fn find_administered(&mut self) -> Result<(), Halt> {
+        let found = self.administered_now();
+        let states = &self.memory.administered.states;
         // That a base is detached may come one checkpoint after what was changed later.
         let is_so = |at: usize| {
             let of = |state: &State, now: &Known| {
@@ -230,14 +240,20 @@ impl World<'_> {
         let Some(at) = (0..states.len()).find(|&at| is_so(at)) else {
             return Err(broken(&format!("disks are {found:?}, and that is none of {states:?}")));
         };
-        self.third_is_durable(at);
+        self.administered_is_durable(at);
         // What came after it never was.
-        self.memory.third.states.truncate(1);
-        for state in self.memory.third.states.iter_mut() {
+        self.memory.administered.states.truncate(1);
+        for state in self.memory.administered.states.iter_mut() {
             (state.number, state.disks) = (0, found.clone());
         }
-        let lost: Vec<u16> =
-            self.memory.third.begun.iter().copied().filter(|id| found.iter().all(|known| known.id != *id)).collect();
+        let lost: Vec<u16> = self
+            .memory
+            .administered
+            .begun
+            .iter()
+            .copied()
+            .filter(|id| found.iter().all(|known| known.id != *id))
+            .collect();
         if let Some(id) = lost.first() {
             return Err(broken(&format!("disk {id} was served, and is not there")));
         }
@@ -245,10 +261,10 @@ impl World<'_> {
             if is_leaving {
                 // What is left of it is nobody's.
                 self.memory.oracle.forget_disk(id);
-                self.memory.third.begun.remove(&id);
+                self.memory.administered.begun.remove(&id);
                 continue;
             }
-            self.begin_third(id);
+            self.begin_administered(id);
             self.memory.oracle.cut_off(id, blocks).map_err(|what| broken(&what))?;
             let oracle = &mut self.memory.oracle;
             let beyond = zeros(oracle, id, blocks..u64::MAX);

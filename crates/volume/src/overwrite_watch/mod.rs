@@ -8,5 +8,5 @@
 mod device;
 mod judge;
 
-pub use device::{Standing, StandingDevice};
+pub use device::{OverwriteWatch, OverwriteWatchedDevice};
 pub use judge::Expected;

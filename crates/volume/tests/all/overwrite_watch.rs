@@ -8,7 +8,7 @@ use forebay_volume::layout::Id;
 use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
-use forebay_volume::standing::{Expected, Standing, StandingDevice};
+use forebay_volume::overwrite_watch::{Expected, OverwriteWatch, OverwriteWatchedDevice};
 
 const SIZE_BYTES: u64 = 8 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -51,19 +51,19 @@ fn label(member: u8, generation: u64) -> MemberLabel {
 
 /// A member of a mirror, number 1, that is looked at each second.
 struct Scene {
-    device: StandingDevice,
-    standing: Standing,
+    device: OverwriteWatchedDevice,
+    watch: OverwriteWatch,
     now_ns: u64,
 }
 
 impl Scene {
     fn over(device: Box<dyn Device>) -> Self {
-        let (mut device, standing) = StandingDevice::new(device);
+        let (mut device, watch) = OverwriteWatchedDevice::new(device);
         for at in copy_offsets_bytes(SIZE_BYTES) {
             blocking::write(&mut device, at, &superblock(7).encode()).unwrap();
         }
         blocking::write(&mut device, OFFSETS_BYTES[0], &label(1, 5).encode()).unwrap();
-        Self { device, standing, now_ns: 0 }
+        Self { device, watch, now_ns: 0 }
     }
 
     fn new() -> Self {
@@ -80,12 +80,12 @@ impl Scene {
             self.now_ns += SECOND_NS;
             let expected =
                 || Expected { superblock: superblock(7), index: 0, size_bytes: SIZE_BYTES, member: Some([5; 16]) };
-            self.standing.look(self.now_ns, expected);
+            self.watch.look(self.now_ns, expected);
             let mut done = Vec::new();
             (0..20).for_each(|_| self.device.poll(&mut done));
             assert!(done.is_empty() && self.device.in_flight() == 0, "its own reads are nobody's");
         }
-        self.standing.lost()
+        self.watch.lost()
     }
 }
 
@@ -173,14 +173,14 @@ fn regression_a_superblock_that_has_lost_a_part_is_no_other_device() {
         let mut scene = Scene::new();
         assert_eq!(scene.after(8), None);
         scene.write(at, &left);
-        assert_eq!((scene.after(20), scene.standing.damaged().is_some()), (None, true), "the one at {at}");
+        assert_eq!((scene.after(20), scene.watch.damaged().is_some()), (None, true), "the one at {at}");
         scene.write(at, &whole);
-        assert_eq!((scene.after(8), scene.standing.damaged()), (None, None));
+        assert_eq!((scene.after(8), scene.watch.damaged()), (None, None));
         // With another one that rots it is not known any more to be the pool's.
         scene.write(at, &left);
         scene.write(if at == 0 { 65536 } else { 0 }, &without(300..301, 0x5a));
         assert!(scene.after(20).unwrap_or_default().contains("was written over"), "the one at {at}");
-        assert_eq!(scene.standing.damaged(), None);
+        assert_eq!(scene.watch.damaged(), None);
     }
 }
 
