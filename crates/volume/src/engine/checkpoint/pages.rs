@@ -41,8 +41,7 @@ pub(crate) struct PageWriter {
     frozen: Vec<u32>,
     next_frozen: usize,
     next_index: (u16, usize),
-    /// Slots reserved at the freeze for the pages of this checkpoint. A slot allocated later might be one that records
-    /// after the freeze used and gave up: their replay would give up the page.
+    /// Reserved at the freeze: a slot allocated later may be one that records after the freeze used and gave up, and their replay would give up the page.
     slots: VecDeque<u64>,
     /// The slots as the root will have them.
     shadow: Option<Slots>,
@@ -111,8 +110,7 @@ impl PageWriter {
         self.error.get_or_insert(error);
     }
 
-    /// A checkpoint begins: all leaves that are dirty now are written as they are now. `shadow`: the slots as the root
-    /// will have them.
+    /// A checkpoint begins: all leaves that are dirty now are written as they are now. `shadow`: the slots as the root will have them.
     pub fn begin(&mut self, shadow: Slots, map: &mut Map) {
         self.generation = self.generation.wrapping_add(1);
         self.error = None;
@@ -222,7 +220,7 @@ impl PageWriter {
         }
     }
 
-    /// Whether pages of a generation were written since the last durable root. Generations wrap: a pool with a small journal has hundreds a second.
+    /// Whether pages of a generation were written since the last durable root. Generations wrap.
     fn is_since_durable(&self, generation: u32) -> bool {
         let attempts = self.generation.wrapping_sub(self.durable_generation);
         (1..=attempts).contains(&generation.wrapping_sub(self.durable_generation))
