@@ -21,6 +21,7 @@ use forebay_bench::run::{
 };
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue, VirtualClock, VirtualQueue};
+use forebay_daemon::finding::finding;
 use forebay_daemon::text::command;
 use forebay_device::Target;
 use forebay_device::counters::Counters;
@@ -62,6 +63,8 @@ pub struct Session {
     null_bytes: Option<u64>,
     /// Watch of the current run.
     watch: Watch,
+    /// What is missing in the file of records because it could not be written, and why.
+    unwritten: OnceLock<String>,
 }
 
 /// What is measured.
@@ -131,7 +134,8 @@ impl Session {
             _ => None,
         };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, measured, live, maps, null_bytes, watch: Watch::default() })
+        let (watch, unwritten) = (Watch::default(), OnceLock::new());
+        Ok(Self { name, target, options, clock, stop, measured, live, maps, null_bytes, watch, unwritten })
     }
 
     /// Marks the measurements as finished: from a second later on, a signal ends the program as by default.
@@ -293,10 +297,8 @@ impl Session {
         }
         if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT)) {
             if let Some(failure) = &report.failure {
-                output::complain(format!(
-                    "{} missing in the file of records: {failure}",
-                    output::count(report.missing(), "record")
-                ));
+                let missing = output::count(report.missing(), "record");
+                _ = self.unwritten.set(format!("{missing} missing in the file of records: {failure}"));
             }
             // The figures cannot be assigned to a job; the last result carries them.
             if let Some(last) = results.last_mut() {
@@ -522,15 +524,16 @@ impl Session {
         costs
     }
 
-    /// Closes the session.
+    /// Closes the session, after its results were shown.
     ///
     /// # Errors
-    /// A pool cannot be stopped cleanly.
+    /// A pool cannot be stopped cleanly; a finding where the file of records could not be written.
     pub fn close(self) -> Result<()> {
         match self.target {
             Measured::Virtual(target) => target.close(),
             Measured::Real(target) => target.close(),
-        }
+        }?;
+        self.unwritten.into_inner().map_or(Ok(()), |what| Err(finding(what)))
     }
 }
 
