@@ -56,7 +56,7 @@ impl Bands {
         straight.rules = vec!["request_size>=64KiB".into()];
         let classes = ClassTable::from_configured(&[straight]).expect("classes");
         let disks = [NewDisk { name: "disk".into(), size_bytes: SPAN_BYTES, base: None }];
-        format(&mut devices, &superblock, classes, &disks, false, EngineOptions::default()).expect("format");
+        format(&mut devices, &superblock, classes, &disks, EngineOptions::default()).expect("format");
         let (engine, _) = open(&mut devices, 1, &[], EngineOptions::default()).expect("open");
         let mut random = Random::new(seed);
         let mut run = || Buf::copy_of(&(0..RUN_BYTES).map(|_| random.next_u64() as u8).collect::<Vec<_>>());

@@ -39,7 +39,7 @@ fn pool(devices: Vec<Box<dyn Device>>) -> Pool {
     };
     let superblock = plan(&options, &geometry[0], &geometry[1..], [1; 16], &[[2; 16], [3; 16]]).expect("plan");
     let disks = [NewDisk { name: "disk".into(), size_bytes: 1536 << 20, base: None }];
-    format(&mut devices, &superblock, ClassTable::default(), &disks, false, EngineOptions::default()).expect("format");
+    format(&mut devices, &superblock, ClassTable::default(), &disks, EngineOptions::default()).expect("format");
     let (engine, _) = open(&mut devices, 1, &[], EngineOptions::default()).expect("open");
     Pool::new(engine, devices)
 }

@@ -224,7 +224,7 @@ impl Pool {
             while self.poll_once(done) {
                 has_moved = true;
             }
-            if ready(&self.engine, done) || !self.in_flight() {
+            if ready(&self.engine, done) || !self.in_flight() && !self.engine.computes() {
                 return false;
             }
             if is_given_up(has_moved) {
@@ -242,7 +242,7 @@ impl Pool {
     /// The same, unless it is given up, for example because no device answers any more: `is_given_up` is asked in each iteration, with whether anything
     /// has moved. The next start recovers the pool from its journal then.
     pub fn close_unless(&mut self, is_given_up: &mut dyn FnMut(bool) -> bool) -> bool {
-        let before = self.engine.checkpoint_number();
+        let mut before = self.engine.checkpoint_number();
         self.engine.begin_stop();
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let mut done = Vec::new();
@@ -255,6 +255,7 @@ impl Pool {
             if self.run_unless(&mut done, is_given_up, |engine, _| engine.is_at_rest()) {
                 return false;
             }
+            before = self.engine.checkpoint_number();
             self.engine.request_checkpoint(true);
             let is_over = self.run_unless(&mut done, is_given_up, |engine, _| {
                 !engine.is_busy() && (!engine.checkpoint_pending() || engine.checkpoint_failed())
@@ -262,15 +263,21 @@ impl Pool {
             if is_over {
                 return false;
             }
-            if self.engine.checkpoint_number() > before
-                || !self.engine.capacity_side_failed()
-                    && !self.engine.has_flush_failed()
-                    && !self.engine.checkpoint_may_do_without_policy()
-            {
+            let engine = &self.engine;
+            let again = match engine.checkpoint_number() > before {
+                true => !engine.is_root_clean(),
+                false => {
+                    engine.capacity_side_failed()
+                        || engine.has_flush_failed()
+                        || engine.checkpoint_may_do_without_policy()
+                }
+            };
+            if !again {
                 break;
             }
         }
-        self.engine.checkpoint_number() > before && !self.engine.checkpoint_failed()
+        let engine = &self.engine;
+        engine.checkpoint_number() > before && engine.is_root_clean() && !engine.checkpoint_failed()
     }
 }
 

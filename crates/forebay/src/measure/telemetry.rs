@@ -109,7 +109,7 @@ mod tests {
 
     /// Makes a file of records without any.
     fn no_records(path: &Path) {
-        let header = Header { run_id: [0; 16], begin_unix_ns: 0, jobs: Vec::new(), metadata: String::new() };
+        let header = Header { run_id: [0; 16], begin_unix_ns: 0, jobs: Vec::new(), metadata: "{}".to_owned() };
         let options = SpillOptions { chunk_records: 64, chunks_per_thread: 2, threads: 1 };
         assert!(Spill::create(path, &header, options).unwrap().finish(Duration::from_secs(30)).is_clean);
     }

@@ -240,7 +240,9 @@ fn text(
         .iter()
         .enumerate()
         // The table shows octaves only.
-        .filter(|(at, offer)| at % 4 == 0 || asked(offer) || is_knee(offer) || at + 1 == offers.len())
+        .filter(|(at, offer)| {
+            offer.sized.size_bytes.is_power_of_two() || asked(offer) || is_knee(offer) || at + 1 == offers.len()
+        })
         .map(|(_, offer)| {
             vec![
                 if is_knee(offer) {

@@ -64,7 +64,7 @@ impl Fate {
     }
 }
 
-/// Share of the writes that the knee may absorb less than the next step of the ladder.
+/// Share of the writes that the knee may keep less than the next step of the ladder.
 const KNEE_LOSS: f64 = 0.001;
 
 /// The place of a block that is not staged.
@@ -553,11 +553,9 @@ impl Sizing {
         let mut ladder = Vec::new();
         // Quarter octaves.
         let first = (rows_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
-        let mut size = (1_u64 << first.ilog2()) as f64;
-        while size < rows_bytes as f64 {
-            ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
-            size *= 2_f64.powf(0.25);
-        }
+        let quarters = |octave: u32| (0..4).map(move |at| (f64::from(octave) + f64::from(at) / 4.0).exp2() as u64);
+        let steps = (first.ilog2()..u64::BITS - 1).flat_map(quarters).map(|size| size / BLOCK_BYTES * BLOCK_BYTES);
+        ladder.extend(steps.take_while(|size| *size < rows_bytes));
         ladder.push(rows_bytes.next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES));
         ladder.dedup();
         let mut wanted = [more_bytes, &ladder].concat();
@@ -569,7 +567,7 @@ impl Sizing {
         let curve: Vec<(u64, f64)> =
             sizes.iter().filter(of_ladder).map(|size| (size.size_bytes, size.rewrites)).collect();
         let knee_bytes = knee(&curve).map(|at| match at.checked_sub(1) {
-            Some(before) => self.least_as_good(curve[before].0, curve[at]),
+            Some(before) => self.least_as_good(curve[before].0, curve[at].0),
             None => curve[at].0,
         });
         let knee = knee_bytes.map(|bytes| {
@@ -593,13 +591,18 @@ impl Sizing {
         }
     }
 
-    /// The least size above `too_small` that absorbs as many rewrites as the step `size_bytes` of the ladder, or hardly fewer.
-    fn least_as_good(&self, too_small: u64, (size_bytes, rewrites): (u64, f64)) -> u64 {
+    /// The least size above `too_small` that keeps as much as the step `size_bytes` of the ladder, or hardly less.
+    fn least_as_good(&self, too_small: u64, size_bytes: u64) -> u64 {
+        let Sized { rewrites, alpha, .. } = self.best(size_bytes);
         let (mut low, mut high) = (too_small / BLOCK_BYTES, size_bytes / BLOCK_BYTES);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let is_as_good = self.best(middle * BLOCK_BYTES).rewrites >= rewrites - KNEE_LOSS;
-            if is_as_good { high = middle } else { low = middle }
+            let found = self.best(middle * BLOCK_BYTES);
+            if found.rewrites >= rewrites - KNEE_LOSS && found.alpha >= alpha - KNEE_LOSS {
+                high = middle
+            } else {
+                low = middle
+            }
         }
         high * BLOCK_BYTES
     }

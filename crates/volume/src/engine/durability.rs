@@ -21,10 +21,16 @@ impl Engine {
     /// The pool is to be stopped: nothing begins by itself any more, and the list of copies is written where it is old.
     pub fn begin_stop(&mut self) {
         // A pass of these that ended now would ask for another checkpoint, after the clean one.
-        self.scrub.leisure.hold();
-        self.adoption.leisure.hold();
+        self.scrub.leisure.end();
+        self.adoption.leisure.end();
         self.migrate.pause_all(true);
         self.hurry_list();
+    }
+
+    /// Whether nothing follows the last root in the journal.
+    #[must_use]
+    pub fn is_root_clean(&self) -> bool {
+        self.checkpoint.is_root_clean
     }
 
     /// Whether nothing is in progress that would write to the journal behind a clean checkpoint.

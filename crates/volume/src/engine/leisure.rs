@@ -21,6 +21,8 @@ pub(crate) struct Leisure {
     asked_ns: Option<u64>,
     /// The engine begins, or comes to a stop: no step begins before time passes.
     is_held: bool,
+    /// No step begins any more, whatever time passes.
+    has_ended: bool,
 }
 
 impl Leisure {
@@ -32,6 +34,7 @@ impl Leisure {
             step_ns: 0,
             asked_ns: None,
             is_held: true,
+            has_ended: false,
         }
     }
 
@@ -44,14 +47,14 @@ impl Leisure {
         self.rate_bytes_per_s
     }
 
-    /// No step begins until [`Leisure::go_on`].
-    pub fn hold(&mut self) {
-        self.is_held = true;
+    /// No step begins any more.
+    pub fn end(&mut self) {
+        (self.is_held, self.has_ended) = (true, true);
     }
 
     /// Time passes: steps may begin.
     pub fn go_on(&mut self) {
-        self.is_held = false;
+        self.is_held = self.has_ended;
     }
 
     pub fn is_held(&self) -> bool {

@@ -231,6 +231,8 @@ impl Checkpointing<'_> {
         let state = &mut *self.checkpoint;
         state.counts_due = counts_due;
         state.requested = false;
+        // What is in progress may write to the journal yet.
+        state.is_root_clean = state.clean && !self.migrate.has_jobs() && self.requests.pieces.is_empty();
         state.dirtied_before = std::mem::take(&mut state.dirtied);
         state.written_blocks = self.stats.written_blocks();
         state.replayed_next = self.migrate.leaves_replayed();
@@ -245,8 +247,7 @@ impl Checkpointing<'_> {
             journal_batch: start.1,
             next_sequence: self.journal.next_sequence(),
             unapplied,
-            // What is in progress may write to the journal yet.
-            clean: state.clean && !self.migrate.has_jobs() && self.requests.pieces.is_empty(),
+            clean: state.is_root_clean,
             generation: state.pages.generation(),
             classes: self.prism.table().encode(),
             stats: self.stats.classes.clone(),

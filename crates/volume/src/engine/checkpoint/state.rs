@@ -60,6 +60,8 @@ pub(crate) struct Checkpoint {
     pub(super) phase: Phase,
     pub(super) requested: bool,
     pub(super) clean: bool,
+    /// Whether nothing follows the root that was begun last.
+    pub is_root_clean: bool,
     /// Leaves dirtied since the last freeze.
     pub(super) dirtied: usize,
     /// Leaves dirtied from the last durable root to that freeze: where the checkpoint fails, recovery still needs them.
@@ -108,6 +110,7 @@ impl Checkpoint {
             phase: Phase::Idle,
             requested: false,
             clean: false,
+            is_root_clean: false,
             dirtied: 0,
             dirtied_before: 0,
             named: 0,

@@ -39,22 +39,23 @@ impl Item {
         Self { device, offset_bytes, content, attempt: 0, is_unread: false, best: None }
     }
 
-    /// What is known of it after another reading: one transfer may get one block wrong, and the next one another.
+    /// What is known of it after another reading: one transfer may get one block wrong, and the next one another. What no reading had right is as the
+    /// last one has it.
     pub fn merged(&mut self, read: Option<Buf>) -> Option<Buf> {
         let Content::Packed { disk, block, stored, .. } = &self.content else { return read };
-        let (mut best, read) = match (self.best.take(), read) {
+        let (best, mut read) = match (self.best.take(), read) {
             (Some(best), Some(read)) => (best, read),
-            (best, read) => return best.or(read),
+            (best, read) => return read.or(best),
         };
         for (block, (span, stored)) in (*block..).zip(places(0, stored)) {
-            let right = Window::default().stored(span, &read);
+            let right = Window::default().stored(span, &best);
             let right = right.filter(|bytes| is_stored(*disk, block, bytes, stored.checksum));
             let at = span.location as usize * GRAIN_BYTES;
-            if let Some((right, place)) = right.and_then(|right| Some((right, best.get_mut(at..at + right.len())?))) {
+            if let Some((right, place)) = right.and_then(|right| Some((right, read.get_mut(at..at + right.len())?))) {
                 place.copy_from_slice(right);
             }
         }
-        Some(best)
+        Some(read)
     }
 
     /// To be read again.

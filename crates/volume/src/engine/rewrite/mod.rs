@@ -277,17 +277,23 @@ impl Rewriter {
         self.in_flight -= blocks;
         let is_unread = item.is_unread || result.is_err() && item.device == 0 && self.setup.copies > 1;
         let could_be_read = result.is_ok() && !is_unread;
-        let bytes = item.merged(result.ok().flatten());
+        let read = result.ok().flatten();
+        let (was_read, best) = (read.is_some(), item.merged(read));
         let counts = could_be_read || self.is_last_look;
         let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
-        let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
+        let (good, all) = best.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
+        if good < all && !is_last {
+            return self.read(item.again(is_unread, best), outbox);
+        }
+        // Beside what is right only the last reading, which is of this place itself, is written again: what lies there may be readable later.
+        let bytes = best.filter(|_| was_read || good == all);
         let missing = match good == all {
             true => Vec::new(),
             false => item.content.blocks_not_in(bytes.as_deref().unwrap_or_default()),
         };
         match bytes {
             // The part that is wrong is written again as it is, with its neighbours, and is lost.
-            Some(bytes) if good == all || good > 0 && is_last && counts => {
+            Some(bytes) if good == all || good > 0 && counts => {
                 self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
                 outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite { blocks });
@@ -295,7 +301,6 @@ impl Rewriter {
                     return;
                 }
             }
-            best if !is_last => return self.read(item.again(is_unread, best), outbox),
             _ if counts => {}
             _ => {
                 self.has_failed |= self.attempts < READ_ATTEMPTS;

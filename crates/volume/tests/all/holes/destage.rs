@@ -2,6 +2,7 @@
 
 use super::device::{Fate, Kind, Region, Seen};
 use super::rig::{CAPACITY, FAST, Rig, Setup, classes, failed, findings, has_data, held, is_page_read, over};
+use forebay_prism::{ClassChange, Compress};
 use forebay_volume::EngineOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -112,6 +113,25 @@ fn regression_nothing_follows_the_root_of_a_clean_stop() {
     let devices = rig.cut(|_| false);
     let (_, report) = forebay_volume::recovery::open(&mut over(&devices), 1, &classes(), setup.options).unwrap();
     assert_eq!((report.clean, report.batches), (true, 0));
+}
+
+/// A job that compresses waits for no device: the stop did not wait for it, wrote a root that is not clean, and said that it had ended well.
+#[test]
+fn regression_a_stop_waits_for_a_job_that_compresses() {
+    for polls in 0..12 {
+        let mut rig = Rig::new(&Setup::default());
+        let change = ClassChange { compress: Some(Compress::Lz4), ..ClassChange::default() };
+        rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
+        rig.pool.engine.classes_changed();
+        (0..300).for_each(|block| rig.put(block, 1, None));
+        let options = destaging(&rig.setup.options);
+        let mut rig = rig.restart(options);
+        rig.polls(polls);
+        let (setup, is_clean) = (rig.setup.clone(), rig.pool.close());
+        let devices = rig.cut(|_| false);
+        let (_, report) = forebay_volume::recovery::open(&mut over(&devices), 1, &classes(), setup.options).unwrap();
+        assert_eq!((is_clean, report.clean, report.batches), (true, true, 0), "after {polls} polls");
+    }
 }
 
 /// Held, it prevents checkpoints, so that the journal will be replayed.

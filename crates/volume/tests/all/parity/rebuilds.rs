@@ -278,8 +278,12 @@ fn regression_a_block_that_was_rebuilt_of_rot_gets_no_parity_of_its_own() {
         pass(&mut array, &view, 2);
         members[rotten].rot(at + 7);
         members[lost] = offer_blank(&view);
-        pass(&mut array, &view, 200);
-        assert_eq!(states(&view), vec![MemberState::InSync; data + parity]);
+        // Time is that of all tests here: no more of it than is needed.
+        let is_whole = |view: &ArrayView| states(view).iter().all(|state| *state == MemberState::InSync);
+        assert!((0..60).any(|_| {
+            pass(&mut array, &view, 1);
+            is_whole(&view)
+        }));
         // A compressed block may need both at once.
         let both = |attempt| {
             let op = Op::Read { bufs: Vectored::One(Buf::new(2 * BLOCK as usize)), attempt };
