@@ -24,7 +24,7 @@ pub const POOL_RULES: &[PoolRule] = &[
     PoolRule { name: "pool-evidence", judge: evidence },
 ];
 
-const ARCHITECTURE: &str = "docs/operating.md, memory; ARCHITECTURE.md";
+const BOUNDS: &str = "docs/configuration.md, memory; docs/limits.md";
 /// Most bytes of map and checksums for each block.
 const MAP_BYTES_PER_BLOCK: f64 = 10.5;
 const BLOCK_BYTES: f64 = 4096.0;
@@ -153,7 +153,7 @@ fn map(pool: &Pool) -> Reading<Outcome> {
         cost:
             "what the map takes holds no data: less is overwritten on the fast tier before it goes to the capacity tier"
                 .to_owned(),
-        source: ARCHITECTURE.to_owned(),
+        source: BOUNDS.to_owned(),
         now: "nothing".to_owned(),
         for_good: "a larger fast device; forebay size says from traces how large".to_owned(),
         price: "its price".to_owned(),
@@ -173,7 +173,7 @@ fn memory(pool: &Pool) -> Reading<Outcome> {
         cost: "a request whose part of the map is not in memory reads it from the fast tier first. What is used much stays: this \
                costs those that go all over a full pool"
             .to_owned(),
-        source: ARCHITECTURE.to_owned(),
+        source: BOUNDS.to_owned(),
         now: "status says how often parts of the map were read".to_owned(),
         for_good: format!("[memory] limit of up to {:.1} GiB", needed / f64::from(1 << 30)),
         price: "memory".to_owned(),
