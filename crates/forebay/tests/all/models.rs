@@ -399,6 +399,16 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("keeps no data"));
 }
 
+/// Fewer I/Os than a limit allows were made, and no note said so.
+#[test]
+fn regression_a_rate_that_is_not_reached_is_said() {
+    let at = |rate: &str| {
+        bench("model:p4610?size=256MiB", &["--set", "arrival=throttled", "--set", rate])["target"]["notes"].to_string()
+    };
+    assert!(at("rate=5000000").contains("of 5000000 I/Os a second"), "{}", at("rate=5000000"));
+    assert!(!at("rate=1000").contains("keep up"), "{}", at("rate=1000"));
+}
+
 /// It was refused when its turn came: all groups before it had run, and their results were gone.
 #[test]
 fn regression_a_later_job_that_a_model_cannot_run_is_refused_beforehand() {

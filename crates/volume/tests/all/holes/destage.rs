@@ -2,8 +2,9 @@
 
 use super::device::{Fate, Kind, Region, Seen};
 use super::rig::{CAPACITY, FAST, Rig, Setup, classes, failed, findings, has_data, held, is_page_read, over};
+use forebay_block::Buf;
 use forebay_prism::{ClassChange, Compress};
-use forebay_volume::EngineOptions;
+use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -118,14 +119,19 @@ fn regression_nothing_follows_the_root_of_a_clean_stop() {
 /// A job that compresses waits for no device: the stop did not wait for it, wrote a root that is not clean, and said that it had ended well.
 #[test]
 fn regression_a_stop_waits_for_a_job_that_compresses() {
-    for polls in 0..12 {
+    for polls in 0..40 {
         let mut rig = Rig::new(&Setup::default());
-        let change = ClassChange { compress: Some(Compress::Lz4), ..ClassChange::default() };
+        for run in 0..8 {
+            let mut bytes = Buf::zeroed(64 * 4096);
+            bytes.fill(7);
+            let token = rig.submit_to(rig.disk, 64 * run, bytes.len() as u64, Op::Write(bytes), false, None);
+            rig.wait(token).unwrap();
+        }
+        let options = EngineOptions { job_blocks: 512, ..destaging(&rig.setup.options) };
+        let mut rig = rig.restart(options);
+        let change = ClassChange { compress: Some(Compress::Zstd(19)), ..ClassChange::default() };
         rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
         rig.pool.engine.classes_changed();
-        (0..300).for_each(|block| rig.put(block, 1, None));
-        let options = destaging(&rig.setup.options);
-        let mut rig = rig.restart(options);
         rig.polls(polls);
         let (setup, is_clean) = (rig.setup.clone(), rig.pool.close());
         let devices = rig.cut(|_| false);
