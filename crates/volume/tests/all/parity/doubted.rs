@@ -1,13 +1,14 @@
 //! Data computed from other members is wrong where one of these has rotted: it must not replace data that may be readable later.
 
 use super::member::{Member, read, run};
-use super::support::{BLOCK, BLOCKS, MEMBER_BYTES, NOW_NS, array_of, compare, members, pass, place, states, write};
+use super::support::{
+    BLOCK, BLOCKS, MEMBER_BYTES, array_of, compare, members, pass, place, states, then_pass_ns, write,
+};
 use super::written::content;
 use forebay_block::{Buf, Device, IoErrorKind, Op, Vectored};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView};
-use std::sync::atomic::Ordering;
 
 /// An array of so many of data and of parity with all of its parity needed for members that are out, but for one.
 fn worn(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, Shape) {
@@ -42,7 +43,7 @@ fn regression_what_was_restored_of_rot_is_not_written() {
             assert!(read(&mut array, shape.head_bytes, 0).is_some_and(|bytes| bytes != content(0, 1)));
             for attempt in 1..=view.variants() + 1 {
                 for _ in 0..waits {
-                    view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+                    view.members().tick(then_pass_ns(50_000_000));
                     Device::poll(&mut array, &mut Vec::new());
                 }
                 assert_ne!(read(&mut array, shape.head_bytes, attempt), Some(content(0, 1)));
@@ -90,7 +91,7 @@ fn what_a_member_cannot_read_is_written_again_when_it_was_taken_for_right() {
         // However often it is read meanwhile.
         for _ in 0..240 {
             assert_eq!(read(&mut array, shape.head_bytes, 0), Some(content(0, 1)));
-            view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+            view.members().tick(then_pass_ns(50_000_000));
         }
         pass(&mut array, &view, 1);
         assert_eq!(view.members().status().mended_blocks, 1);
@@ -159,7 +160,7 @@ fn rebuild_disturbed(what: &str, mut disturb: impl FnMut(u64, &[Member])) {
     view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     for tick in 0..1000 {
         disturb(tick, &members[..2]);
-        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        view.members().tick(then_pass_ns(50_000_000));
         (0..20).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
         if tick > 100 && states(&view) == [MemberState::InSync; 3] {
             break;

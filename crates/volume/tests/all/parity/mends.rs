@@ -2,12 +2,12 @@
 
 use super::member::{read, run};
 use super::support::{
-    BLOCK, BLOCKS, NOW_NS, array_of, compare, compare_req, members, pass, pass_until, place, row_at, states, write,
+    BLOCK, BLOCKS, array_of, compare, compare_req, members, pass, pass_until, place, row_at, states, then_pass_ns,
+    write,
 };
 use super::written::content;
 use forebay_block::{Completion, Device, IoErrorKind, Op};
 use forebay_volume::mirror::MemberState;
-use std::sync::atomic::Ordering;
 
 /// A member that failed the write of what it could not read is left behind: that was counted as a block that was mended.
 #[test]
@@ -81,7 +81,7 @@ fn regression_a_comparison_needs_no_clock() {
     let (mut array, view, shape) = array_of(&members, 2);
     write(&mut array, &shape, 0, BLOCKS, 1);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+    view.members().tick(then_pass_ns(50_000_000));
     members[0].medium().dead_blocks.insert(row_at(&shape, 0));
     assert_eq!(read(&mut array, shape.head_bytes, 0), Some(content(0, 1)));
     array.submit(compare_req(shape.head_bytes, 1));

@@ -2,20 +2,14 @@
 
 use super::member::{Member, read, run};
 use super::support::{
-    BLOCK, BLOCKS, MEMBER_BYTES, NOW_NS, array_of, assert_survives_any_one, compare_req, label, members, offer_blank,
-    opened_again, pass, pass_to_gap, pass_until, place, row_at, states, with_bad_row, write,
+    BLOCK, BLOCKS, MEMBER_BYTES, array_of, assert_survives_any_one, compare_req, label, members, offer_blank,
+    opened_again, pass, pass_to_gap, pass_until, place, row_at, states, then_pass_ns, with_bad_row, write,
 };
 use super::written::{candidate, content, put_superblocks};
 use forebay_block::{Buf, Completion, Device, Op, Vectored};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, join};
-use std::sync::atomic::Ordering;
-
-/// The next moment of the time of all arrays here.
-fn pass_ns() -> u64 {
-    NOW_NS.fetch_add(50_000_000, Ordering::Relaxed)
-}
 
 /// What a rebuild could not read was passed over, and a start went on behind it: the member was in sync without it.
 #[test]
@@ -32,7 +26,7 @@ fn regression_a_start_goes_back_to_what_a_rebuild_could_not_read() {
         view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
         (members[0].medium().reads_before, members[0].medium().fails_reads) = (before, 100);
         for _ in 0..steps {
-            view.members().tick(pass_ns());
+            view.members().tick(then_pass_ns(50_000_000));
             (0..3).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
         }
         drop(array);
@@ -204,9 +198,7 @@ fn regression_a_rebuild_waits_for_none_that_answers() {
     let rows = (shape.head_bytes + (1 << 20)) / BLOCK..MEMBER_BYTES as u64 / BLOCK;
     rows.for_each(|block| _ = members[bad].medium().dead_blocks.insert(block));
     let blank = offer_blank(&view);
-    // Other tests advance the common clock.
-    let begin_ns = NOW_NS.load(Ordering::Relaxed);
-    for turn in 0..20_000 {
+    for _ in 0..20_000 {
         let is_begun = label(&members[gone]).rebuilding.is_some();
         let mut medium = members[gone].medium();
         (medium.is_dead, medium.is_gone) = (is_begun, is_begun);
@@ -214,7 +206,7 @@ fn regression_a_rebuild_waits_for_none_that_answers() {
         if !view.rebuild_waits_for().is_empty() {
             break;
         }
-        view.members().tick(begin_ns + turn * 50_000_000);
+        view.members().tick(then_pass_ns(50_000_000));
         Device::poll(&mut array, &mut Vec::new());
     }
     assert_eq!(view.rebuild_waits_for(), [format!("m{gone}")]);
@@ -239,7 +231,7 @@ fn regression_a_member_that_was_left_behind_is_not_probed() {
     view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     let mut ticks = 0;
     while label(&members[0]).missing == 0 {
-        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        view.members().tick(then_pass_ns(50_000_000));
         Device::poll(&mut array, &mut Vec::new());
         ticks += 1;
         assert!(ticks < 5000, "no gap");

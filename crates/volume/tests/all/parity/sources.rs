@@ -1,10 +1,9 @@
 //! Sources of a rebuild that do not answer, or have an intermittent path.
 
-use super::support::{NOW_NS, label, pass, states};
+use super::support::{label, pass, states, then_pass_ns};
 use super::support::{offer_blank, pass_to_gap, with_bad_row};
 use forebay_block::Device;
 use forebay_volume::mirror::MemberState;
-use std::sync::atomic::Ordering;
 
 /// A source that could not read one block for some seconds was retried three times within milliseconds: its data was given up.
 #[test]
@@ -50,7 +49,7 @@ fn regression_a_source_that_hangs_is_named() {
                 if label(&members[good]).rebuilding.is_some() {
                     break;
                 }
-                view.members().tick(NOW_NS.fetch_add(1_000_000, Ordering::Relaxed));
+                view.members().tick(then_pass_ns(1_000_000));
                 Device::poll(&mut array, &mut Vec::new());
             }
             good

@@ -7,14 +7,26 @@ use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, join, new_array};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 
 pub const MEMBER_BYTES: usize = 4 << 20;
 pub const BLOCK: u64 = 4096;
 pub const BLOCKS: u64 = 42 * 8;
 
-/// The time, of all arrays here.
-pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// The time of all arrays of one test: a test runs on a thread of its own, so that no other one lets its time pass.
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The time that it is.
+fn now_ns() -> u64 {
+    NOW_NS.get()
+}
+
+/// The time that it is; so much later at the next call.
+pub fn then_pass_ns(step_ns: u64) -> u64 {
+    NOW_NS.replace(now_ns() + step_ns)
+}
 
 pub fn members(count: usize) -> Vec<Member> {
     members_of(count, true, 0)
@@ -92,7 +104,7 @@ pub fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
 /// The same, with what has ended by then.
 pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut Vec<Completion>) {
     for _ in 0..seconds * 20 {
-        let now_ns = NOW_NS.fetch_add(50_000_000, Ordering::Relaxed);
+        let now_ns = then_pass_ns(50_000_000);
         view.members().tick(now_ns);
         (0..20).for_each(|_| Device::poll(array, done));
     }
@@ -190,7 +202,7 @@ pub fn pass_to_gap(array: &mut Array, view: &ArrayView, of: &Member) {
         if label(of).missing > 0 {
             return;
         }
-        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        view.members().tick(then_pass_ns(50_000_000));
         Device::poll(array, &mut Vec::new());
     }
     panic!("no pass ends");
