@@ -97,6 +97,11 @@ impl History {
         failed.map_or(at, |at| at.saturating_sub(1))
     }
 
+    /// Whether a version is damaged of which parts may still exist if version `at` is the oldest that may be seen.
+    fn is_damaged_from(&self, at: usize) -> bool {
+        self.list[self.bottom(at)..].iter().any(|version| version.is_damaged)
+    }
+
     /// Whether sectors must be judged one by one: some sectors of a failed request may have been written and others
     /// not, and a later version replaced only a part of them.
     fn is_patchy(&self) -> bool {
@@ -360,17 +365,20 @@ impl Oracle {
     /// Whether a read of the block that begins now may fail, because a version that it may see was damaged.
     #[must_use]
     pub fn may_be_unreadable(&self, place: Place) -> bool {
-        self.blocks.get(&place).is_some_and(|history| {
-            history.list[history.bottom(history.current())..].iter().any(|version| version.is_damaged)
-        })
+        self.blocks.get(&place).is_some_and(|history| history.is_damaged_from(history.current()))
+    }
+
+    /// Whether a read of the block that began at `since` may have failed, because a version that it may have seen was damaged: what was damaged then may
+    /// have been written anew before the read ended.
+    #[must_use]
+    pub fn may_have_been_unreadable(&self, place: Place, since: usize) -> bool {
+        self.blocks.get(&place).is_some_and(|history| history.is_damaged_from(since.min(history.list.len() - 1)))
     }
 
     /// Whether a block may be unreadable after a power cut, because a version that may survive was damaged.
     #[must_use]
     pub fn may_survive_unreadable(&self, place: Place) -> bool {
-        self.blocks.get(&place).is_some_and(|history| {
-            history.list[history.bottom(history.durable(self.flushed))..].iter().any(|version| version.is_damaged)
-        })
+        self.blocks.get(&place).is_some_and(|history| history.is_damaged_from(history.durable(self.flushed)))
     }
 
     /// Whether a request may have failed because it had to read a damaged block of which it changes a part: damaged

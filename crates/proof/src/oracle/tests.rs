@@ -241,6 +241,21 @@ fn regression_damage_that_a_copy_has_hidden_is_still_there() {
     assert!(!oracle.may_be_unreadable(AT));
 }
 
+/// A block was damaged when a read began that took long, and was written anew before it ended: that the read failed had no excuse (life 24190195835005).
+#[test]
+fn regression_what_was_damaged_when_a_read_began_is_an_excuse() {
+    let mut oracle = Oracle::default();
+    let made = write(&mut oracle, 1);
+    oracle.acknowledge(&made, true);
+    oracle.damaged(1, true);
+    let since = oracle.read_begins(AT);
+    let made = write(&mut oracle, 2);
+    oracle.acknowledge(&made, true);
+    assert!(!oracle.may_be_unreadable(AT), "it was written anew");
+    assert!(oracle.may_have_been_unreadable(AT, since));
+    assert!(!oracle.may_have_been_unreadable(AT, oracle.read_begins(AT)), "a read that begins now has no excuse");
+}
+
 /// Nobody flushed before the power failed, and content that a failed flush had lost was expected to be readable all
 /// the same (life 5497618274969).
 #[test]

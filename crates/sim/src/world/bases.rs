@@ -7,7 +7,9 @@ use super::halt::{Halt, broken};
 use super::memory::FIRST;
 use crate::base::{BaseImage, Condition};
 use crate::oracle::Made;
-use forebay_block::DiskId;
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
+use forebay_volume::RequestError;
+use forebay_volume::engine::AdoptionStatus;
 
 /// How long the copying of what is left of a base takes at most once it is well, in nanoseconds: it rests for seconds after a failure.
 const COPIED_NS: u64 = 300_000_000_000;
@@ -72,7 +74,8 @@ impl World<'_> {
             self.until(|world| world.clock.now_ns() >= until || !is_left(world))?;
             if is_left(self) {
                 let status = self.pool.engine.adoption(disk);
-                if !self.may_fail() && !self.is_damaged && self.pool.engine.read_only_reason().is_none() {
+                let is_in_the_way = self.may_fail() || self.is_damaged || self.pool.engine.read_only_reason().is_some();
+                if !is_in_the_way && !status.as_ref().is_some_and(|status| self.is_known_damage(status)) {
                     return Err(self.stalled(&format!("a base that is well is not copied: {status:?}")));
                 }
                 continue;
@@ -85,6 +88,12 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether what cannot be copied is damage that is known: a write that a failed flush lost, as what was to be written again could not be read.
+    fn is_known_damage(&self, status: &AdoptionStatus) -> bool {
+        let Some(RequestError::Damaged { disk, offset_bytes }) = status.why else { return false };
+        self.memory.oracle.may_be_unreadable((disk.0, offset_bytes / BLOCK))
     }
 
     /// The base of the administered disk is to be detached.

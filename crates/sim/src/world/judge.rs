@@ -121,7 +121,7 @@ impl World<'_> {
         let oracle = &self.memory.oracle;
         let has_met = match &entry.flight {
             Flight::Read { disk, since, .. } | Flight::Status { disk, since, .. } => {
-                since.keys().any(|&block| oracle.may_be_unreadable((*disk, block)))
+                since.iter().any(|(&block, &since)| oracle.may_have_been_unreadable((*disk, block), since))
             }
             Flight::Change { made, .. } | Flight::Orphan(made) => oracle.touches_damage(made),
             _ => false,

@@ -285,3 +285,16 @@ fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
 fn regression_a_scrub_does_not_end_beside_a_checkpoint() {
     keep_their_promises(&[23_089_745_083_929]);
 }
+
+/// The judge's own: blocks that were damaged when a read began were written anew before it ended, and it was to have read them.
+#[test]
+fn regression_a_read_may_fail_for_what_was_damaged_when_it_began() {
+    keep_their_promises(&[24_190_195_835_005]);
+}
+
+/// The judge's own: a base was to be copied although the pool had lost a host's writes of that place, as a flush had failed and what it had covered could not be read
+/// again. What a host had written there is not replaced by what the base has.
+#[test]
+fn regression_what_a_failed_flush_lost_is_not_copied_of_a_base() {
+    keep_their_promises(&[25_289_707_446_009]);
+}
