@@ -37,6 +37,16 @@ enum Step {
     Shrink { to: Shrink, token: u64, tries: u32 },
 }
 
+/// What came of looking at a step.
+enum Progress {
+    /// It is to be looked at again later.
+    Wait,
+    /// The next step can be looked at.
+    Step,
+    /// The job has ended, with this answer.
+    End(Value),
+}
+
 /// The checkpoint that a job waits for.
 #[derive(Clone, Copy)]
 pub struct Checkpoint {
@@ -214,20 +224,6 @@ impl Job {
         Ok(Self::beginning(client, step, Answer::Disks, now_ns))
     }
 
-    /// Adds the disk over its base, once that is open.
-    fn add_over(&mut self, opened: OpenedBase, backend: &mut PoolBackend) -> Result<(), String> {
-        let Step::OpenBase { new, .. } = &self.step else { return Ok(()) };
-        let checkpoint = Checkpoint::after_change(&backend.pool.engine);
-        let disk = (new.name.as_str(), new.size_bytes);
-        let added = opened.and_then(|opened| base::add_disk(&mut backend.pool, disk, opened));
-        let disk = added.map_err(|error| chain(&error))?;
-        info!("disk {} was added", new.name);
-        let (name, size_bytes) = (new.name.clone(), new.size_bytes);
-        self.publish = new.is_exported.then_some(Publish::Add { name, disk, size_bytes });
-        self.step = Step::Durable(checkpoint);
-        Ok(())
-    }
-
     /// A job that shrinks a disk, where everything beyond the new end was discarded.
     pub fn shrink(
         client: u64,
@@ -309,132 +305,150 @@ impl Job {
         by_default: &Access,
     ) -> Option<Result<Value, String>> {
         loop {
-            match &self.step {
-                Step::OpenBase { new, opened } => {
-                    if let Some(ended) = opened.ended() {
-                        let named = ended.with_context(|| format!("the base of disk {:?} was not opened", new.name));
-                        if let Err(error) = self.add_over(named.and_then(|opened| opened), backend) {
-                            return Some(Err(error));
-                        }
-                        continue;
-                    }
-                }
-                Step::Durable(checkpoint) => {
-                    let reached = checkpoint.reached(&backend.pool.engine);
-                    if let Some(result) = reached {
-                        let published = result.and_then(|()| match self.publish.take() {
-                            Some(publish) => publish.now(backend, server, by_default),
-                            None => Ok(()),
-                        });
-                        return Some(published.map(|()| match &mut self.answer {
-                            Answer::Known(value) => value.take(),
-                            Answer::Disks => json!({ "disks": disks(backend) }),
-                        }));
-                    }
-                }
-                Step::Leaves { disk, checkpoint } => {
-                    match checkpoint.reached(&backend.pool.engine) {
-                        Some(Ok(())) if backend.pool.engine.adoption(*disk).is_some() && now_ns <= self.deadline_ns => {
-                            // Lost blocks have kept the base attached. This disk's blocks are not needed, so the base
-                            // is given up again.
-                            let checkpoint = Checkpoint::after_change(&backend.pool.engine);
-                            backend.pool.engine.abandon_base(*disk);
-                            self.step = Step::Leaves { disk: *disk, checkpoint };
-                        }
-                        Some(Ok(())) => {
-                            // The size of a disk that was added a moment ago is known only now.
-                            let len_bytes = backend
-                                .pool
-                                .engine
-                                .disks()
-                                .find(|found| found.id == *disk)
-                                .map_or(0, |disk| disk.served_bytes());
-                            self.step = discard(backend, *disk, len_bytes);
-                            continue;
-                        }
-                        Some(Err(error)) => return Some(Err(error)),
-                        None => {}
-                    }
-                }
-                Step::Discard { disk, token } => {
-                    if let Some(completion) = backend.take_own(*token) {
-                        if let Err(error) = completion.result {
-                            return Some(Err(format!("disk {} could not be emptied: {error}", disk.0)));
-                        }
-                        backend.pool.engine.request_checkpoint(false);
-                        self.step = Step::Remove { disk: *disk };
-                        continue;
-                    }
-                }
-                Step::Shrink { to, token, tries } => {
-                    if !backend.pool.engine.checkpoint_pending()
-                        && let Some(completion) = backend.take_own(*token)
-                    {
-                        let (to, tries) = (to.clone(), *tries);
-                        if let Err(error) = completion.result {
-                            return Some(Err(format!("disk {} could not be looked at: {error}", to.name)));
-                        }
-                        let engine = &mut backend.pool.engine;
-                        if let Err(error) = to.check(engine) {
-                            return Some(Err(error));
-                        }
-                        let checkpoint = Checkpoint::after_change(engine);
-                        match engine.resize_disk(&to.name, to.size_bytes) {
-                            Ok(()) => {
-                                let disk = engine.disk_named(&to.name).map(|disk| disk.id);
-                                info!("disk {} has {} bytes now", to.name, to.size_bytes);
-                                self.publish = disk.map(|disk| Publish::Resize { disk, size_bytes: to.size_bytes });
-                                self.step = Step::Durable(checkpoint);
-                            }
-                            // The leaf may have been evicted from memory again.
-                            Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => {
-                                match to.prepare(backend, (tries + 1, true)) {
-                                    Ok(step) => self.step = step,
-                                    Err(error) => return Some(Err(error)),
-                                }
-                            }
-                            Err(AdminError::InUse(_)) if now_ns <= self.deadline_ns => {
-                                match to.prepare(backend, (tries, false)) {
-                                    Ok(step) => self.step = step,
-                                    Err(error) => return Some(Err(error)),
-                                }
-                            }
-                            Err(error) => return Some(Err(Budget::explain(&error))),
-                        }
-                        continue;
-                    }
-                }
-                Step::Remove { disk } => {
-                    let engine = &mut backend.pool.engine;
-                    if !engine.checkpoint_pending() {
-                        let checkpoint = Checkpoint::after_change(engine);
-                        // The disk is looked up by its id: another disk may have its name by now.
-                        let Some(now) = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone())
-                        else {
-                            return Some(Err(format!(
-                                "disk {} has gone meanwhile: look at `forebay disk list`",
-                                disk.0
-                            )));
-                        };
-                        match engine.remove_disk(&now) {
-                            Ok(()) => {
-                                self.step = Step::Durable(checkpoint);
-                                continue;
-                            }
-                            Err(AdminError::NotEmpty(_)) => engine.request_checkpoint(false),
-                            Err(error) => return Some(Err(error.to_string())),
-                        }
-                    }
-                }
+            let progress = match self.step {
+                Step::OpenBase { .. } => self.look_at_base(backend),
+                Step::Durable(checkpoint) => self.publish_when(checkpoint, backend, server, by_default),
+                Step::Leaves { disk, checkpoint } => self.discard_when(checkpoint, disk, now_ns, backend),
+                Step::Discard { disk, token } => self.look_at_discard(disk, token, backend),
+                Step::Shrink { .. } => self.look_at_new_end(now_ns, backend),
+                Step::Remove { disk } => self.remove(disk, backend),
+            };
+            match progress {
+                Ok(Progress::Step) => {}
+                Ok(Progress::End(answer)) => return Some(Ok(answer)),
+                Ok(Progress::Wait) if now_ns <= self.deadline_ns => return None,
+                Ok(Progress::Wait) => return Some(Err(self.give_up(backend))),
+                Err(error) => return Some(Err(error)),
             }
-            if now_ns > self.deadline_ns {
-                if let Step::Discard { token, .. } | Step::Shrink { token, .. } = self.step {
-                    backend.forget_own(token);
-                }
-                let reason = backend.pool.engine.read_only_reason().map(|why| format!(" ({why})")).unwrap_or_default();
-                return Some(Err(format!("not finished in time{reason}: look at `forebay status`, then try again")));
-            }
-            return None;
         }
+    }
+
+    /// Adds the disk over its base, once that is open.
+    fn look_at_base(&mut self, backend: &mut PoolBackend) -> Result<Progress, String> {
+        let Step::OpenBase { new, opened } = &self.step else { return Ok(Progress::Wait) };
+        let Some(ended) = opened.ended() else { return Ok(Progress::Wait) };
+        let opened = ended.with_context(|| format!("the base of disk {:?} was not opened", new.name));
+        let checkpoint = Checkpoint::after_change(&backend.pool.engine);
+        let disk = (new.name.as_str(), new.size_bytes);
+        let added = opened.and_then(|opened| base::add_disk(&mut backend.pool, disk, opened?));
+        let disk = added.map_err(|error| chain(&error))?;
+        info!("disk {} was added", new.name);
+        let (name, size_bytes) = (new.name.clone(), new.size_bytes);
+        self.publish = new.is_exported.then_some(Publish::Add { name, disk, size_bytes });
+        self.step = Step::Durable(checkpoint);
+        Ok(Progress::Step)
+    }
+
+    /// Changes the exports and answers, once the change is durable.
+    fn publish_when(
+        &mut self,
+        durable: Checkpoint,
+        backend: &mut PoolBackend,
+        server: &mut ServerControl<'_>,
+        by_default: &Access,
+    ) -> Result<Progress, String> {
+        let Some(reached) = durable.reached(&backend.pool.engine) else { return Ok(Progress::Wait) };
+        reached?;
+        if let Some(publish) = self.publish.take() {
+            publish.now(backend, server, by_default)?;
+        }
+        Ok(Progress::End(match &mut self.answer {
+            Answer::Known(value) => value.take(),
+            Answer::Disks => json!({ "disks": disks(backend) }),
+        }))
+    }
+
+    /// Discards the data of a disk, once it is durable that the disk is being removed and needs no base.
+    fn discard_when(
+        &mut self,
+        durable: Checkpoint,
+        disk: DiskId,
+        now_ns: u64,
+        backend: &mut PoolBackend,
+    ) -> Result<Progress, String> {
+        let engine = &mut backend.pool.engine;
+        let Some(reached) = durable.reached(engine) else { return Ok(Progress::Wait) };
+        reached?;
+        if engine.adoption(disk).is_some() && now_ns <= self.deadline_ns {
+            // Lost blocks have kept the base attached. This disk's blocks are not needed, so the base is given up
+            // again.
+            let checkpoint = Checkpoint::after_change(engine);
+            engine.abandon_base(disk);
+            self.step = Step::Leaves { disk, checkpoint };
+            return Ok(Progress::Wait);
+        }
+        // The size of a disk that was added a moment ago is known only now.
+        let len_bytes = engine.disks().find(|found| found.id == disk).map_or(0, |disk| disk.served_bytes());
+        self.step = discard(backend, disk, len_bytes);
+        Ok(Progress::Step)
+    }
+
+    /// Once the data of a disk is discarded, a checkpoint drops its map.
+    fn look_at_discard(&mut self, disk: DiskId, token: u64, backend: &mut PoolBackend) -> Result<Progress, String> {
+        let Some(completion) = backend.take_own(token) else { return Ok(Progress::Wait) };
+        completion.result.map_err(|error| format!("disk {} could not be emptied: {error}", disk.0))?;
+        backend.pool.engine.request_checkpoint(false);
+        self.step = Step::Remove { disk };
+        Ok(Progress::Step)
+    }
+
+    /// Shrinks a disk, once the leaf at its new end is in memory and a checkpoint has dropped those behind it.
+    fn look_at_new_end(&mut self, now_ns: u64, backend: &mut PoolBackend) -> Result<Progress, String> {
+        let Step::Shrink { to, token, tries } = &self.step else { return Ok(Progress::Wait) };
+        if backend.pool.engine.checkpoint_pending() {
+            return Ok(Progress::Wait);
+        }
+        let Some(completion) = backend.take_own(*token) else { return Ok(Progress::Wait) };
+        let (to, tries) = (to.clone(), *tries);
+        completion.result.map_err(|error| format!("disk {} could not be looked at: {error}", to.name))?;
+        let engine = &mut backend.pool.engine;
+        to.check(engine)?;
+        let checkpoint = Checkpoint::after_change(engine);
+        self.step = match engine.resize_disk(&to.name, to.size_bytes) {
+            Ok(()) => {
+                let disk = engine.disk_named(&to.name).map(|disk| disk.id);
+                info!("disk {} has {} bytes now", to.name, to.size_bytes);
+                self.publish = disk.map(|disk| Publish::Resize { disk, size_bytes: to.size_bytes });
+                Step::Durable(checkpoint)
+            }
+            // The leaf may have been evicted from memory again.
+            Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => to.prepare(backend, (tries + 1, true))?,
+            Err(AdminError::InUse(_)) if now_ns <= self.deadline_ns => to.prepare(backend, (tries, false))?,
+            Err(error) => return Err(Budget::explain(&error)),
+        };
+        Ok(Progress::Step)
+    }
+
+    /// Removes a disk, once a checkpoint has dropped its map. The disk is looked up by its id: another disk may have its
+    /// name by now.
+    fn remove(&mut self, disk: DiskId, backend: &mut PoolBackend) -> Result<Progress, String> {
+        let engine = &mut backend.pool.engine;
+        if engine.checkpoint_pending() {
+            return Ok(Progress::Wait);
+        }
+        let checkpoint = Checkpoint::after_change(engine);
+        let Some(name) = engine.disks().find(|found| found.id == disk).map(|disk| disk.name.clone()) else {
+            return Err(format!("disk {} has gone meanwhile: look at `forebay disk list`", disk.0));
+        };
+        match engine.remove_disk(&name) {
+            Ok(()) => {
+                self.step = Step::Durable(checkpoint);
+                Ok(Progress::Step)
+            }
+            Err(AdminError::NotEmpty(_)) => {
+                engine.request_checkpoint(false);
+                Ok(Progress::Wait)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The time limit is over: nobody waits for its requests any more. Returns the reason.
+    fn give_up(&self, backend: &mut PoolBackend) -> String {
+        if let Step::Discard { token, .. } | Step::Shrink { token, .. } = self.step {
+            backend.forget_own(token);
+        }
+        let reason = backend.pool.engine.read_only_reason().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("not finished in time{reason}: look at `forebay status`, then try again")
     }
 }
