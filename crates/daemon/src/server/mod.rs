@@ -7,6 +7,7 @@ mod beside;
 mod clients;
 mod configured;
 mod disk_names;
+mod exporting;
 mod handle;
 mod hooks;
 mod jobs;

@@ -4,7 +4,8 @@ use super::access::SocketAccess;
 use super::answer::{Answerer, attach_evidence};
 use super::before_ready::{Stopping, unless_stopped};
 use super::clients::Clients;
-use super::configured::{compare_disks, name_exports, name_unfinished_removals, new_export, wanted};
+use super::configured::{compare_disks, name_unfinished_removals, wanted};
+use super::exporting::{Listening, exports, listen, ready_lines, removal_was_begun, say};
 use super::handle::{Announce, Asked};
 use super::hooks::Daemon;
 use super::listen::ControlSocket;
@@ -16,17 +17,17 @@ use super::vhost::{MachineDevices, not_offered};
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::control_path;
-use crate::evidence::{Evidence, unknown};
+use crate::evidence::Evidence;
 use crate::metrics;
 use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, Watched, base};
 use crate::text;
 use anyhow::{Result, anyhow, bail, ensure};
 use forebay_device::{OpenMode, Target};
-use forebay_export::{Exports, Listen, Reactor, ServerError};
+use forebay_export::{Listen, Reactor, ServerError};
 use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
-use forebay_volume::{Devices, Engine, Pool};
+use forebay_volume::{Devices, Pool};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -80,19 +81,7 @@ impl Server {
         let work = move |_: &Stopping| pool_of(&for_pool, opening, devices, watched);
         let Some(of_pool) = unless_stopped(&asked, "pool", work)? else { return Ok(None) };
         let OfPool { mut pool, watched, recovery, recovery_time, superblock, left } = of_pool;
-        if opening.is_for_service() {
-            let notes = pool::backing_notes(&config);
-            notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
-        }
-        config.notes_of_classes().iter().for_each(|note| warn!(cause = "not compressed", "{note}"));
-        if superblock.name != config.pool.name {
-            warn!(
-                cause = "pool name",
-                "the devices are of pool {:?}, the configuration says {:?}: make sure that its targets are those that are meant, and name it alike",
-                superblock.name,
-                config.pool.name
-            );
-        }
+        warn_of_configuration(&config, opening, &superblock);
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
         reactor.set_tls(tls);
         let exports = exports(&config, &mut pool.engine, reactor.exports())?;
@@ -101,57 +90,18 @@ impl Server {
         let is_whole = opening.is_for_service() && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
-        let machine_devices = match is_whole {
-            true => MachineDevices::open(&config, &access, &mut reactor)?,
-            false => {
-                for export in not_offered(&config, reactor.exports()) {
-                    warn!(
-                        cause = "vhost",
-                        advice = "Read it by NBD; machines that wait for it go on once the whole pool is served again",
-                        "export {export:?} is not offered to virtual machines, which may have seen newer data than what a part of the pool holds"
-                    );
-                }
-                MachineDevices::default()
-            }
-        };
+        let machine_devices = machine_devices(&config, &access, &mut reactor, is_whole)?;
         let machine_uris = machine_devices.uris();
-        let mut uris: Vec<String> = machine_uris.iter().map(|(_, uri)| uri.clone()).collect();
-        let mut addresses: Vec<(Listen, Listen)> = Vec::new();
-        let mut own_addresses = Vec::new();
-        for (name, address) in exports {
-            let known = addresses.iter().find(|(asked, _)| *asked == address).map(|(_, bound)| bound);
-            let bound: Listen = match known {
-                Some(bound) => Listen::clone(bound),
-                None => {
-                    let bound = reactor.listen(&address)?;
-                    if let Listen::Unix(path) = &bound {
-                        access.apply_to_export(path)?;
-                    }
-                    addresses.push((address, bound.clone()));
-                    bound
-                }
-            };
-            own_addresses.push((name.clone(), bound.clone()));
-            let export = reactor.exports().find(&name).map(|(_, export)| export);
-            uris.extend(export.and_then(|export| bound.uri_of(export)));
-        }
-        let mut lines: Vec<String> = uris.iter().map(|uri| format!("ready {uri}")).collect();
-        if uris.is_empty() && !becomes_a_device(&config, reactor.exports()) {
-            let full = std::path::absolute(&control).unwrap_or_else(|_| control.clone());
-            lines.push(format!("ready without exports, control socket {}", full.display()));
-            warn!(
-                cause = "no exports",
-                advice = "Add an [[export]] with `nbd = \"unix:/path/to/socket\"` to the configuration and send SIGHUP",
-                "no disk is exported"
-            );
-        }
+        let Listening { addresses, of_exports, uris } = listen(exports, &mut reactor, &access)?;
+        let uris = machine_uris.iter().map(|(_, uri)| uri.clone()).chain(uris);
+        let lines = ready_lines(uris, &config, reactor.exports(), &control);
         let (publisher, metrics_server) = serve_metrics(&config)?.unzip();
         let fixed = Fixed {
             superblock,
             recovery,
             recovery_time,
             addresses: addresses.iter().map(|(_, bound)| bound.clone()).collect(),
-            own_addresses,
+            own_addresses: of_exports,
             machine_uris,
             memory_limit_bytes: config.memory.limit.0,
             started_ns: pool::now_ns(),
@@ -177,18 +127,7 @@ impl Server {
         };
         let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
         let mut backend = PoolBackend::new(pool, evidence);
-        for part in &config.evidence {
-            let wanted = wanted(&config, part);
-            let engine = &backend.pool.engine;
-            if removal_was_begun(engine, &wanted.disk) {
-                warn!(
-                    "no evidence is taken of disk {:?}: its removal was begun; take it out of the configuration",
-                    wanted.disk
-                );
-                continue;
-            }
-            attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
-        }
+        take_evidence(&config, &mut backend, &mut reactor)?;
         Ok(Some(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server }))
     }
 
@@ -245,18 +184,55 @@ impl Server {
     }
 }
 
-/// Announces the exports that can be used. Where the first line cannot be written, the server ends, so that nobody
-/// takes silence for success. A reader that goes after the first line (`grep -m 1 ready`) does not end the server.
-fn say(lines: &[String], announce: &mut Announce) -> Result<()> {
-    for (at, line) in lines.iter().enumerate() {
-        match announce(line) {
-            Ok(()) => {}
-            Err(error) if at == 0 => bail!("cannot say that the server is ready: {error:#}"),
-            Err(error) => {
-                warn!("{line:?} and what follows could not be said: {error:#}");
-                break;
-            }
+/// Warns of what the configuration has that is not as it should be, though the pool can be served.
+fn warn_of_configuration(config: &Config, opening: Opening, superblock: &Superblock) {
+    if opening.is_for_service() {
+        let notes = pool::backing_notes(config);
+        notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
+    }
+    config.notes_of_classes().iter().for_each(|note| warn!(cause = "not compressed", "{note}"));
+    if superblock.name != config.pool.name {
+        warn!(
+            cause = "pool name",
+            "the devices are of pool {:?}, the configuration says {:?}: make sure that its targets are those that are meant, and name it alike",
+            superblock.name,
+            config.pool.name
+        );
+    }
+}
+
+/// Offers disks to virtual machines, where the whole pool is served.
+fn machine_devices(
+    config: &Config,
+    access: &SocketAccess,
+    reactor: &mut Reactor,
+    is_whole: bool,
+) -> Result<MachineDevices> {
+    if is_whole {
+        return MachineDevices::open(config, access, reactor);
+    }
+    for export in not_offered(config, reactor.exports()) {
+        warn!(
+            cause = "vhost",
+            advice = "Read it by NBD; machines that wait for it go on once the whole pool is served again",
+            "export {export:?} is not offered to virtual machines, which may have seen newer data than what a part of the pool holds"
+        );
+    }
+    Ok(MachineDevices::default())
+}
+
+/// Attaches the evidence that the configuration asks for.
+fn take_evidence(config: &Config, backend: &mut PoolBackend, reactor: &mut Reactor) -> Result<()> {
+    for part in &config.evidence {
+        let wanted = wanted(config, part);
+        if removal_was_begun(&backend.pool.engine, &wanted.disk) {
+            warn!(
+                "no evidence is taken of disk {:?}: its removal was begun; take it out of the configuration",
+                wanted.disk
+            );
+            continue;
         }
+        attach_evidence(wanted, backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
     }
     Ok(())
 }
@@ -420,93 +396,4 @@ fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics:
     let server = metrics::Server::start(listen.0, source)?;
     info!("metrics, health and a live page at http://{}/", server.address());
     Ok(Some((publisher, server)))
-}
-
-/// Whether the only disk of this name is the rest of one whose removal was interrupted by a crash.
-fn removal_was_begun(engine: &Engine, disk: &str) -> bool {
-    engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some()
-}
-
-/// Whether any served export becomes a block device of this machine. Such an export is announced only once its device
-/// exists.
-fn becomes_a_device(config: &Config, exports: &Exports) -> bool {
-    let mut as_devices = config.export.iter().filter(|export| export.ublk.is_some());
-    as_devices.any(|export| exports.find(config.export_name(export)).is_some())
-}
-
-/// Adds the exports to the table. Returns name and address of each that listens.
-fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
-    let mut listed = Vec::new();
-    for export in &config.export {
-        let name = config.export_name(export).to_owned();
-        let disk = config.export_disk(export);
-        if removal_was_begun(engine, disk) {
-            // A crash interrupted the removal of this disk. The other exports are served.
-            warn!(
-                "export {name:?} is not served: the removal of its disk {disk:?} was begun; take it out of the configuration"
-            );
-            continue;
-        }
-        let made = new_export(config, export, engine)?;
-        if table.find(&name).is_none_or(|(_, known)| known.name != name) {
-            table.add(made)?;
-        }
-        if let Some(address) = export.listen() {
-            listed.push((name, address));
-        }
-    }
-    name_exports(table, engine);
-    let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
-    for (class, predicate) in unknown(engine.prism().table(), hints, files) {
-        warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
-    }
-    Ok(listed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    /// Regression: where the only export was a block device whose disk was being removed when the server crashed, the
-    /// server never announced that it was ready.
-    #[test]
-    fn regression_an_export_that_was_left_out_becomes_no_device() {
-        let text = "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=256MiB\"\n\
-                    band = \"4MiB\"\n[[disk]]\nname = \"db\"\nsize = \"8MiB\"\n[[export]]\ndisk = \"db\"\nublk = \"auto\"\n";
-        let config = crate::config::of_text(text, Path::new("pool.toml")).unwrap();
-        let mut exports = Exports::new();
-        assert!(!becomes_a_device(&config, &exports));
-        let (name, access) = ("db".to_owned(), config.access_by_default());
-        let (disk, description) = (forebay_block::DiskId(1), String::new());
-        exports
-            .add(forebay_export::Export {
-                name,
-                disk,
-                size_bytes: 8 << 20,
-                read_only: false,
-                tag: None,
-                description,
-                access,
-            })
-            .unwrap();
-        assert!(becomes_a_device(&config, &exports));
-    }
-
-    /// Regression: a server with two exports ended uncleanly where the reader of its lines had gone after the first
-    /// one.
-    #[test]
-    fn regression_a_reader_that_goes_after_the_first_line_ends_no_server() {
-        let (send, said) = channel();
-        let mut left = 1;
-        let mut announce: Announce = Box::new(move |line| {
-            anyhow::ensure!(left > 0, "Broken pipe");
-            left -= 1;
-            Ok(send.send(line.to_owned())?)
-        });
-        let lines = ["ready a".to_owned(), "ready b".to_owned(), "ready c".to_owned()];
-        say(&lines, &mut announce).unwrap();
-        assert_eq!(said.iter().take(1).collect::<Vec<_>>(), ["ready a"]);
-        assert!(say(&lines, &mut announce).unwrap_err().to_string().contains("Broken pipe"));
-    }
 }
