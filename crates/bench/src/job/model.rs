@@ -448,4 +448,18 @@ impl Job {
     pub fn max_io_bytes(&self) -> u32 {
         self.sizes.read.max_bytes().max(self.sizes.write.max_bytes())
     }
+
+    /// The size in bytes of all I/Os that transfer data; `None` where they have several.
+    #[must_use]
+    pub fn one_size(&self) -> Option<u32> {
+        let mut sizes = self.mix.kinds().filter_map(|kind| match kind {
+            OpKind::Read => Some(&self.sizes.read),
+            OpKind::Write | OpKind::WriteFua => Some(&self.sizes.write),
+            OpKind::Trim => Some(&self.sizes.trim),
+            OpKind::Flush | OpKind::Fsync => None,
+        });
+        let first = sizes.next()?;
+        let [(bytes, _)] = first.choices[..] else { return None };
+        sizes.all(|size| size == first).then_some(bytes)
+    }
 }

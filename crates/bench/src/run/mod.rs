@@ -441,7 +441,8 @@ fn made(job: &Job, region: (u64, u64), thread: u32, times: &[u64]) -> Result<Loa
     Ok(Load::Made { generator: Box::new(generator), pace })
 }
 
-/// Most I/Os and bytes of a thread: its part of what the job may make on `region` (offset and length in bytes) of the target.
+/// Most I/Os and bytes of a thread: its part of what the job may make on `region` (offset and length in bytes) of the target. Where all I/Os have one size,
+/// bytes are shared out in whole I/Os, or each thread would make one more.
 fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64, u64) {
     let share = |all: u64| {
         let threads = u64::from(job.threads);
@@ -452,7 +453,8 @@ fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64
     let bytes = [job.end.after_bytes, passes].into_iter().flatten().min();
     let walked = walks::ios_of_walks(job, region, target_bytes);
     let ios = [job.end.after_ios, walked].into_iter().flatten().min();
-    (ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
+    let unit = u64::from(job.one_size().unwrap_or(1).max(1));
+    (ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, |bytes| share(bytes.div_ceil(unit)).saturating_mul(unit)))
 }
 
 /// The times of a schedule that is read from a file.

@@ -41,6 +41,7 @@ const DECIDED: [&str; 24] = [
 /// # Errors
 /// The first file that cannot be written, and why.
 pub fn check_outputs(options: &BenchOptions) -> Result<()> {
+    check_apart(options.telemetry.files().chain(options.fio_json.as_deref()))?;
     if let Some(path) = &options.fio_json {
         writable(path)?;
         // A pipe or /dev/stdout may be named on purpose.
@@ -68,6 +69,23 @@ pub fn check_new_files<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> 
         if path.symlink_metadata().is_ok() {
             bail!("{} exists, and is never overwritten: name another file, or remove it", path.display());
         }
+    }
+    Ok(())
+}
+
+/// Checks that outputs are not written over each other. A pipe or a device may take several.
+///
+/// # Errors
+/// Two outputs are the same file.
+pub fn check_apart<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<()> {
+    let mut known: Vec<PathBuf> = Vec::new();
+    for path in paths.filter(|path| path.is_file() || path.symlink_metadata().is_err()) {
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).join(name_of(path));
+        if known.contains(&file) {
+            bail!("{} is named for two outputs, of which one would replace the other: name two files", path.display());
+        }
+        known.push(file);
     }
     Ok(())
 }

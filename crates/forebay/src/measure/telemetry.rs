@@ -1,6 +1,6 @@
 //! Telemetry of a load: percentiles, intervals, and a record of each I/O.
 
-use super::beforehand::check_new_files;
+use super::beforehand::{check_apart, check_new_files};
 use super::options::TelemetryOptions;
 use super::session::SessionOptions;
 use super::time_ns;
@@ -49,11 +49,17 @@ impl TelemetryOptions {
         Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone(), block_layer: false })
     }
 
-    /// Checks that the requested files can be created.
+    /// The requested files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.records.iter().chain(&self.parquet).chain(&self.series).map(PathBuf::as_path)
+    }
+
+    /// Checks that the requested files can be created, each by itself.
     ///
     /// # Errors
     /// The first file that cannot, and why.
     pub fn check_new_files(&self) -> Result<()> {
+        check_apart(self.files())?;
         // A pipe or /dev/stdout may be named on purpose.
         let series = self.series.as_ref().filter(|path| path.is_file() || path.symlink_metadata().is_err());
         check_new_files(self.records.iter().chain(&self.parquet).chain(series).map(PathBuf::as_path))
@@ -139,6 +145,25 @@ mod tests {
         // What is no file of records leaves nothing behind.
         assert!(records_to_parquet(&to, &folder.path().join("other.parquet")).is_err());
         assert_eq!(names(), ["run.fbt", "run.parquet"]);
+    }
+
+    /// The records of a run were replaced by its time series, with exit code 0.
+    #[test]
+    fn regression_two_outputs_of_one_name_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str| Some(folder.path().join(name));
+        let options = |series, records, parquet| TelemetryOptions {
+            percentiles: None,
+            interval: None,
+            series: named(series),
+            records: named(records),
+            parquet: named(parquet),
+        };
+        options("a", "b", "c").check_new_files().unwrap();
+        for one in [options("a", "a", "c"), options("a", "b", "b"), options("a", "./a", "c")] {
+            let error = one.check_new_files().unwrap_err().to_string();
+            assert!(error.contains("two outputs"), "{error}");
+        }
     }
 
     #[test]

@@ -150,10 +150,18 @@ pub fn end(
             end.after_passes = Some(rounds as f64);
             let has_holes = pattern.parts().iter().any(|part| matches!(part, Pattern::Strided { .. }));
             end.after_walks = has_holes.then_some(rounds);
-            // A share is rounded down to whole I/Os, and a map of random offsets leaves out what is left over.
-            let is_map = pattern.parts().iter().all(|part| matches!(part, Pattern::Shuffled));
+            // A share is rounded down to whole I/Os, a map of random offsets leaves out what is left over, and so does a
+            // walk that ends with the file.
+            let parts = pattern.parts();
+            let is_map = parts.iter().all(|part| matches!(part, Pattern::Shuffled));
+            let is_walk = parts.iter().all(|part| matches!(part, Pattern::Sequential { .. }));
             let is_share = matches!(region.size, Extent::Percent(_));
-            end.pass_unit_bytes = if is_map || is_share { least } else { 0 };
+            end.pass_unit_bytes = if is_map || is_walk || is_share { least } else { 0 };
+            if let (true, Extent::Bytes(bytes)) = (is_walk, region.size)
+                && !bytes.is_multiple_of(u64::from(least.max(1)))
+            {
+                reader.note("`size` is no multiple of `bs`: the I/O that fio lets cross its end is left out.");
+            }
         }
     }
     Ok(end)

@@ -37,7 +37,7 @@ fn defaults_are_fios() {
     assert_eq!(job.sizes.read.choices, [(4096, 1)]);
     assert_eq!(job.pattern, Pattern::Sequential { per_thread: false });
     assert_eq!(job.access, Access { calls: Calls::Sync { high_priority: false }, buffered: true, dsync: false });
-    assert_eq!(job.end, End { after_passes: Some(1.0), ..End::default() });
+    assert_eq!(job.end, End { after_passes: Some(1.0), pass_unit_bytes: 4096, ..End::default() });
     assert!(job.single_submission);
     assert!(plan("[a]\nsize=1g").notes.iter().any(|note| note.contains("page cache")));
 }
@@ -263,7 +263,7 @@ fn ends() {
     let timed = End { after_ns: Some(60_000_000_000), ..End::default() };
     assert_eq!(end("runtime=60 time_based"), timed);
     assert_eq!(end("timeout=1m time_based=1 loops=4 number_ios=10"), timed);
-    assert_eq!(end("runtime=60"), End { after_passes: Some(1.0), ..timed });
+    assert_eq!(end("runtime=60"), End { after_passes: Some(1.0), pass_unit_bytes: 4096, ..timed });
     assert_eq!(end("numjobs=4 loops=3").after_passes, Some(12.0));
     assert_eq!(end("io_size=256m numjobs=2"), End { after_bytes: Some(512 << 20), ..End::default() });
     assert_eq!(end("io_size=50% numjobs=2").after_passes, Some(1.0));
