@@ -25,5 +25,6 @@ mod space;
 mod status;
 mod summaries;
 mod unarrived;
+mod unmovable;
 mod unreadable;
 pub mod versions;

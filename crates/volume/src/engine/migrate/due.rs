@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
+/// The same after a collection that moved nothing, as the next band may have something to move.
+pub(super) const PAUSE_IN_VAIN_NS: u64 = 10_000_000;
 /// How often that wait doubles at most, once more jobs have failed than [`FAILURES_MAX`].
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After this many jobs in a row that failed or found nothing, requests that wait for space are refused. More than a

@@ -183,13 +183,12 @@ impl Engine {
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
-        // A suspect band (its parity does not match its data) of which nothing can be moved delays no other job.
+        // Of what other jobs do not wait for: a band out of which nothing can be moved, and data that did not wait any more.
         let is_vain = match job.kind {
             JobKind::Collect { band } if pause && !job.failed => {
-                let generation = self.space.bands.get(band).generation;
-                self.migrate.is_vain_suspect(band, generation, self.clock.now_ns())
+                self.left_alone(band, job.is_wrong);
+                true
             }
-            // Neither does data that did not wait any more.
             JobKind::Destage => job.together.is_some() && pause && !job.failed,
             _ => false,
         };
@@ -212,6 +211,19 @@ impl Engine {
             // Their records were durable already: they come first.
             self.space.freed.push_durable(freed);
         }
+    }
+
+    /// Nothing could be moved out of a band; where blocks in it `are_mended` they may be moved the next time.
+    fn left_alone(&mut self, band: u32, are_mended: bool) {
+        let (generation, now_ns) = (self.space.bands.get(band).generation, self.clock.now_ns());
+        if self.migrate.is_vain_suspect(band, generation, now_ns) {
+            return;
+        }
+        if !are_mended {
+            self.migrate.was_in_vain(band, generation, now_ns);
+        }
+        // Where a device reads nothing at all there are many such bands.
+        self.migrate.not_before_ns = self.migrate.not_before_ns.max(now_ns.saturating_add(due::PAUSE_IN_VAIN_NS));
     }
 
     /// The rooms between which jobs move data.

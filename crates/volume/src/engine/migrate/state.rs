@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a band whose collection failed is left alone, in nanoseconds: the fault may pass.
 const AVOID_NS: u64 = 10_000_000_000;
+/// How often that doubles at most, once nothing could be moved out of a band again and again.
+const AVOID_DOUBLINGS_MAX: u32 = 6;
 /// How often it is tried to empty a band whose parity does not match its data.
 const SUSPECT_TRIES_MAX: u32 = 3;
 
@@ -53,6 +55,8 @@ pub(crate) struct Migrate {
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
+    /// Bands out of which nothing could be moved: the generation of the band, and how often in a row.
+    in_vain: BTreeMap<u32, (u32, u32)>,
     /// Bands in which collections found something wrong that may be mended: the generation of the band, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
     /// Suspects: bands whose parity does not match their data, so that the data is moved away. With the generation of the band, and how often that was tried in
@@ -146,6 +150,16 @@ impl Migrate {
             self.exclude(band, now_ns);
         }
         is_suspect
+    }
+
+    /// A collection of a band, in this generation, ended without having moved anything, for example as the last blocks in it cannot be read: the band is left
+    /// alone, the longer the more often that was so. To the choice of victims it is the best of all, and stays that.
+    pub(super) fn was_in_vain(&mut self, band: u32, generation: u32, now_ns: u64) {
+        let entry = self.in_vain.entry(band).or_default();
+        let before = if entry.0 == generation { entry.1 } else { 0 };
+        *entry = (generation, before + 1);
+        let longer = before.min(AVOID_DOUBLINGS_MAX);
+        self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS << longer));
     }
 
     /// The first suspect that can be collected now. Those that were emptied or given up are forgotten.
