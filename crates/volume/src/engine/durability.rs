@@ -170,6 +170,7 @@ impl Engine {
         let now_ns = self.clock.now_ns();
         if self.read_only.is_none() && self.rewriter.is_due(now_ns) && self.is_quiet() {
             self.summaries.doubt_unflushed(&mut self.space.bands);
+            self.checkpoint.capacity.flush_failed();
             let Checkpoint { pages, capacity, .. } = &self.checkpoint;
             let pages = pages.to_rewrite(&self.map).chain(capacity.to_rewrite());
             self.rewriter.begin(&self.journal, pages.collect());

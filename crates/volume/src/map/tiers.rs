@@ -285,6 +285,12 @@ impl Tiers {
         pages.map(|(&key, stored)| (key, u64::from(stored.slot), stored.crc))
     }
 
+    /// Pages that no durable checkpoint names may not have reached the medium: the next checkpoint reads and writes them again.
+    pub fn doubt_undurable(&mut self) {
+        let doubted: Vec<PageKey> = self.undurable().map(|(key, ..)| key).collect();
+        doubted.into_iter().for_each(|key| _ = self.forgotten.entry(key).or_default());
+    }
+
     /// Forgets disks that are gone.
     pub fn retain(&mut self, exists: impl Fn(u16) -> bool) {
         let gone: Vec<PageKey> = self.pages.keys().copied().filter(|key| !exists(key.0)).collect();

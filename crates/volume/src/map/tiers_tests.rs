@@ -135,3 +135,26 @@ fn leaves_that_wait_for_too_long_are_forgotten() {
     let known: Vec<usize> = (0..PAGE_LEAVES).filter(|&at| page.leaves[at].is_some()).collect();
     assert_eq!(known, (0..10).collect::<Vec<_>>());
 }
+
+/// Where this side could not be written, pages that a failed flush had covered were not written again, and named by the next root as if they had been.
+#[test]
+fn regression_pages_that_a_failed_flush_covered_are_written_again() {
+    let mut tiers = tiers();
+    tiers.leaf_written(1, 0, leaf(1));
+    let [(key, slot)] = write(&mut tiers, true)[..] else { panic!("one page") };
+    assert_eq!(write(&mut tiers, true), [], "nothing has changed");
+    tiers.doubt_undurable();
+    assert_eq!(tiers.work(key), Work::Read(slot), "what it says is known from itself");
+    tiers.freeze(&BTreeSet::new());
+    assert_eq!(tiers.next_changed(|_| true), Some(key), "it is not written again");
+    let mut read = TierPage::empty();
+    read.leaves[0] = Some(leaf(1));
+    let (again, page) = tiers.place(key, read.clone()).unwrap();
+    assert!(again != slot && page == read);
+    tiers.page_written(key, again, page.encode(DiskId(1), 0).1, true);
+    assert_eq!(write(&mut tiers, true), []);
+    // What a durable root names has reached the medium.
+    tiers.durable();
+    tiers.doubt_undurable();
+    assert_eq!(write(&mut tiers, true), []);
+}

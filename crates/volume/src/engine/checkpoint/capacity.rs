@@ -341,6 +341,13 @@ impl CapacityWriter {
         })
     }
 
+    /// A flush has failed that may have covered pages: those that are not written again with it are by the next checkpoint.
+    pub fn flush_failed(&mut self) {
+        if self.to_rewrite().next().is_none() {
+            self.tiers.doubt_undurable();
+        }
+    }
+
     /// Checkpoint `number` is durable: returns the bands that wait for it no more. Where this side was left out, at most `leaves_max` leaves are remembered
     /// that wait for their page.
     pub fn durable(&mut self, number: u64, now_ns: u64, leaves_max: usize) -> Vec<u32> {

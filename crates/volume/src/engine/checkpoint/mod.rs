@@ -286,6 +286,9 @@ impl Checkpointing<'_> {
     }
 
     fn write_capacity_header(&mut self) {
+        if self.checkpoint.pages.has_failed() {
+            return self.abort();
+        }
         let Checkpoint { pages, capacity, phase, flush_failures_before, .. } = &mut *self.checkpoint;
         *flush_failures_before = self.flushes.failures();
         *phase = Phase::CapacityHeader;

@@ -93,6 +93,13 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// A base is needed again that the root in progress leaves out: where its blob is written already, it must not become durable.
+    pub fn keep_base(&mut self) {
+        if matches!(self.phase, Phase::Blob | Phase::FlushPages | Phase::CapacityHeader) {
+            self.pages.fail("a base that was to be left out is needed again".to_owned());
+        }
+    }
+
     /// Goes on after a root: `number` is its number; `root` has the generation of its pages, and sections that this program does not know.
     pub fn new(setup: &Arc<Setup>, frames: usize, number: u64, root: &Root) -> Self {
         let roots = RootWriter::new(setup.clone(), number, root.kept.clone());

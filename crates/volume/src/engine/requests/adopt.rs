@@ -127,6 +127,7 @@ impl Engine {
         if let Some(disk) = self.map.disk_mut(disk).filter(|disk| disk.leaves_base) {
             disk.leaves_base = false;
             // A checkpoint that leaves the base out may be in progress.
+            self.checkpoint.keep_base();
             self.checkpoint.request(false);
         }
         self.adoption.doubt(disk);

@@ -2,9 +2,10 @@
 
 use super::piece::PieceKind;
 use crate::engine::base::is_in_base;
+use crate::engine::copies::Named;
 use crate::engine::{Engine, Pending};
 use crate::layout::packed::is_stored;
-use crate::layout::page::{self, Entry, Window};
+use crate::layout::page::{self, Entry, Span, Window};
 use crate::readings::single;
 use crate::request::RequestError;
 use forebay_block::{BLOCK_BYTES as BLOCK, Buf, ClassId, IoError, Op, Vectored};
@@ -28,6 +29,7 @@ impl Engine {
                 self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
             }
             Entry::Data { span, .. } => {
+                let Named { span, checksum } = self.place_of_rest(id, Named { span, checksum });
                 let around = Window::of(span, self.setup.unit_grains);
                 let Some((device, offset_bytes)) = self.place_of(piece.disk, around.first) else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
@@ -50,6 +52,18 @@ impl Engine {
                 self.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, Pending::Merge { piece: id });
             }
         }
+    }
+
+    /// From where the rest of a block is read at first: its copy on the fast tier, where there is one. That may be the last good one.
+    fn place_of_rest(&self, id: u32, named: Named) -> Named {
+        let piece = &self.requests.pieces[id as usize];
+        if piece.attempts > 0 || self.setup.extents.is_fast(named.span.location) {
+            return named;
+        }
+        let copy = self.copies.find(piece.disk, piece.block(), named.span.location);
+        let copy = copy.filter(|copy| !named.span.is_whole() || copy.own == named.checksum);
+        let place = |slot| Span::whole(self.setup.extents.slot_location(slot));
+        copy.map_or(named, |copy| Named { span: place(copy.slot), checksum: copy.own })
     }
 
     pub(crate) fn merge_read_done(

@@ -145,3 +145,26 @@ fn regression_a_checkpoint_in_progress_does_not_end_a_base() {
     assert!(adopted.rig.until(|rig| rig.pool.engine.checkpoint_number() > before + 1));
     assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_none());
 }
+
+/// A root without the base was being written when damage was found: the base was kept in memory, and the root became durable all the same. After a power cut the
+/// base, with the only good data, was gone.
+#[test]
+fn regression_a_root_without_a_base_that_is_needed_again_does_not_become_durable() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.copy_to_the_end();
+    let at = place_of_last(&adopted, CAPACITY);
+    let before = adopted.rig.pool.engine.checkpoint_number();
+    adopted.rig.devices[FAST].rule(|seen| match seen.is(Kind::Write, Region::Root) {
+        true => Fate::Held,
+        false => Fate::Good,
+    });
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    adopted.rig.polls(20);
+    adopted.rig.devices[CAPACITY].forge(at, &[0; BLOCK]);
+    adopted.rig.pool.engine.start_scrub();
+    assert!(adopted.rig.until(|rig| rig.pool.engine.status().counters.scrub_damaged_blocks > 0));
+    adopted.rig.devices[FAST].heal();
+    assert!(adopted.rig.until(|rig| rig.pool.engine.checkpoint_number() > before));
+    let mut adopted = adopted.again(Rig::crash);
+    its_last_block_is_needed(&mut adopted);
+}

@@ -2,8 +2,10 @@
 
 use super::{cache, read_all, rig_of, setup};
 use crate::holes::device::{Fate, Kind};
-use crate::holes::rig::{BLOCK, CAPACITY, FAST, Setup};
+use crate::holes::rig::{BLOCK, CAPACITY, FAST, Setup, content, failed};
+use forebay_block::Buf;
 use forebay_prism::class::ClassChange;
+use forebay_volume::{Op, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,4 +58,25 @@ fn regression_a_copy_is_read_again_before_its_block_is_given_up() {
     let (reads, damaged, read) = collected_with(u64::MAX);
     assert_eq!((reads, damaged), (2, 1), "{read:?}");
     assert!(read.iter().all(|read| read.as_ref().unwrap_err().contains("Damaged")), "{read:?}");
+}
+
+/// A write of a part of a block failed where the rest of it could not be read on the capacity tier: its copy, from which the block was read all the time, was not
+/// asked.
+#[test]
+fn regression_a_write_of_a_part_takes_the_rest_from_the_copy() {
+    for is_copy_good in [true, false] {
+        let mut rig = rig_of(&setup(), 100);
+        read_all(&mut rig, &[7]);
+        let (place, copy) = (rig.find(CAPACITY, 7, 1)[0], rig.find(FAST, 7, 1)[0]);
+        let device = if is_copy_good { CAPACITY } else { FAST };
+        let bad = if is_copy_good { place } else { copy };
+        rig.devices[device].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(bad)));
+        let token = rig.submit_within(rig.disk, 7, 512, 512, Op::Write(Buf::zeroed(512)));
+        rig.wait(token).unwrap();
+        let token = rig.submit_within(rig.disk, 7, 0, 4096, Op::Read);
+        let Ok(Outcome::Data(read)) = rig.wait(token) else { panic!("it cannot be read") };
+        let mut expected = content(7, 1).to_vec();
+        expected[512..1024].fill(0);
+        assert!(read[..] == expected, "the rest of the block is as it was: {is_copy_good}");
+    }
 }
