@@ -4,7 +4,7 @@ use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
-use crate::config::{Place, explain_rule};
+use crate::config::{Config, Place, explain_rule};
 use crate::control::{ClassUpdate, Question, ScrubAction, TOO_MANY_CHANGES};
 use crate::evidence::Wanted;
 use crate::pool::{Budget, PoolBackend, classes, now_ns, scrub};
@@ -362,11 +362,11 @@ impl Answerer {
         Ok(Reply::later(job))
     }
 
-    /// Advances all jobs, and collects the answers of those that have ended.
-    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+    /// Advances all jobs, with the configuration in force, and collects the answers of those that have ended.
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>, config: &Config) {
         let mut at = 0;
         while at < self.jobs.len() {
-            let Some(ended) = self.jobs[at].advance(now_ns, backend, server, &self.fixed.access) else {
+            let Some(ended) = self.jobs[at].advance(now_ns, backend, server, config) else {
                 at += 1;
                 continue;
             };

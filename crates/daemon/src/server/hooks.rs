@@ -81,7 +81,7 @@ impl Hooks<PoolBackend> for Daemon {
         backend.pool.engine.set_unix_time(since_1970.as_secs());
         self.watch.look_at_door(now_ns, "exports", server.stats().not_accepted);
         self.watch.look_at_door(now_ns, "the control socket", self.clients.tick(now_ns));
-        self.answerer.tick(now_ns, backend, server);
+        self.answerer.tick(now_ns, backend, server, &self.reloader.config);
         self.deliver(backend, server);
         let Answerer { fixed, jobs, .. } = &mut self.answerer;
         let leaving = || leaving(jobs);

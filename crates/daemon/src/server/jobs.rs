@@ -1,14 +1,16 @@
 //! Changes that are answered only when they are durable. Each advances step by step in the event loop.
 
 use super::beside::Beside;
+use super::configured::new_export;
 use super::disk_names::{names, no_disk};
 use super::snapshot::disks;
+use crate::config::Config;
 use crate::pool::{Budget, PoolBackend, base};
 use crate::text::chain;
 use anyhow::Context;
 use forebay_block::{Device, DiskId};
 use forebay_device::Target;
-use forebay_export::{Access, Export, ServerControl};
+use forebay_export::{Export, ServerControl};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::{Value, json};
@@ -151,8 +153,7 @@ pub struct Job {
 /// A change of the exports that follows a change of the disks. It waits until that is durable: a client must not
 /// write to a disk, or to a part of it, that a power cut would undo.
 pub enum Publish {
-    /// Exports a new disk. Who may see it is taken from the configuration at that moment, which may have changed
-    /// since the disk was added.
+    /// Exports a new disk, as the configuration says at that moment, which may have changed since the disk was added.
     Add { name: String, disk: DiskId, size_bytes: u64 },
     /// Changes the size of the disk's exports.
     Resize { disk: DiskId, size_bytes: u64 },
@@ -161,14 +162,22 @@ pub enum Publish {
 }
 
 impl Publish {
-    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>, by_default: &Access) -> Result<(), String> {
+    fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>, config: &Config) -> Result<(), String> {
         match self {
             Self::Add { name, disk, size_bytes } => {
                 if backend.pool.engine.disks().any(|found| found.id == disk && found.is_being_removed()) {
                     return Err(format!("disk {name:?} is not exported: it is being removed"));
                 }
-                let (access, description) = (by_default.clone(), String::new());
-                let export = Export { name, disk, size_bytes, read_only: false, tag: None, description, access };
+                let section = config.export.iter().find(|export| config.export_name(export) == name);
+                let export = match section.filter(|export| config.export_disk(export) == name) {
+                    Some(section) => {
+                        new_export(config, section, &backend.pool.engine).map_err(|error| chain(&error))?
+                    }
+                    None => {
+                        let (access, description) = (config.access_by_default(), String::new());
+                        Export { name, disk, size_bytes, read_only: false, tag: None, description, access }
+                    }
+                };
                 server.exports().add(export).map_err(|error| error.to_string())?;
                 let names: Vec<(u16, String)> =
                     server.exports().iter().map(|(index, e)| (index, e.name.clone())).collect();
@@ -295,19 +304,18 @@ impl Job {
         self.removes.as_ref().is_some_and(|(id, given)| meant.map_or(given == name, |meant| meant == *id))
     }
 
-    /// Advances the job as far as possible. `by_default` says who may see a disk that is exported without a section
-    /// of its own. Returns the result once the job has ended.
+    /// Advances the job as far as possible, with the configuration in force. Returns the result once the job has ended.
     pub fn advance(
         &mut self,
         now_ns: u64,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        by_default: &Access,
+        config: &Config,
     ) -> Option<Result<Value, String>> {
         loop {
             let progress = match self.step {
                 Step::OpenBase { .. } => self.look_at_base(backend),
-                Step::Durable(checkpoint) => self.publish_when(checkpoint, backend, server, by_default),
+                Step::Durable(checkpoint) => self.publish_when(checkpoint, backend, server, config),
                 Step::Leaves { disk, checkpoint } => self.discard_when(checkpoint, disk, now_ns, backend),
                 Step::Discard { disk, token } => self.look_at_discard(disk, token, backend),
                 Step::Shrink { .. } => self.look_at_new_end(now_ns, backend),
@@ -345,12 +353,12 @@ impl Job {
         durable: Checkpoint,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        by_default: &Access,
+        config: &Config,
     ) -> Result<Progress, String> {
         let Some(reached) = durable.reached(&backend.pool.engine) else { return Ok(Progress::Wait) };
         reached?;
         if let Some(publish) = self.publish.take() {
-            publish.now(backend, server, by_default)?;
+            publish.now(backend, server, config)?;
         }
         Ok(Progress::End(match &mut self.answer {
             Answer::Known(value) => value.take(),

@@ -14,6 +14,7 @@ mod jobs;
 mod listen;
 mod open;
 mod reload;
+mod reload_exports;
 mod service_manager;
 mod snapshot;
 mod tls;

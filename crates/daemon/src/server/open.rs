@@ -110,7 +110,6 @@ impl Server {
             limits: config.log.limits(),
             watched,
             metrics: metrics_server.as_ref().map(metrics::Server::address),
-            access: config.access_by_default(),
         };
         let daemon = Daemon {
             asked,

@@ -5,18 +5,18 @@ use super::access::SocketAccess;
 use super::answer::attach_evidence;
 use super::beside::Beside;
 use super::clients::Clients;
-use super::configured::{compare_disks, name_exports, new_export, wanted};
+use super::configured::{compare_disks, name_exports, wanted};
+use super::reload_exports::{ExportChanges, block_devices, exports_in_force, machine_devices};
 use super::service_manager;
 use super::snapshot::Fixed;
 use super::tls;
-use super::users;
 use super::watch::Watch;
-use crate::config::{self, Config, Export, ReadCache, Server};
+use crate::config::{self, Config, ReadCache, Server};
 use crate::control::control_path;
 use crate::pool::{Offers, PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
-use forebay_export::{Access, Listen, ServerControl, TlsContext, TlsNeed};
+use forebay_export::{Listen, ServerControl, TlsContext};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
 
@@ -39,11 +39,11 @@ pub struct Reloader {
 
 /// What a reload has done, and what it could not do.
 #[derive(Default)]
-struct Outcome {
-    done: Vec<String>,
-    refused: Vec<String>,
-    /// Exports that stay as they were because clients use them.
-    kept: Vec<String>,
+pub(super) struct Outcome {
+    pub done: Vec<String>,
+    pub refused: Vec<String>,
+    /// Exports that stay as they were: clients use them, or a virtual machine may.
+    pub kept: Vec<String>,
 }
 
 /// What a reload reads. It has a thread of its own, because the file system or a name server may block.
@@ -204,10 +204,11 @@ impl Reloader {
         if backend.pool.devices.array().is_some() {
             self.config.capacity = new.capacity.clone();
         }
-        self.tls(&new, server, fixed, &mut outcome);
-        self.end_exports(&new, server, &mut outcome);
-        self.keep_from_others(&new, server, &mut outcome);
-        self.begin_exports((&new, access), (backend, leaving), server, fixed, &mut outcome);
+        let mut exports = ExportChanges { before: &self.config, new: &new, outcome: &mut outcome };
+        exports.end(&backend.pool.engine, server);
+        exports.change_access(server);
+        exports.keep_from_others(&self.addresses, server);
+        exports.begin(access, &mut self.addresses, (backend, leaving), server, fixed);
         self.evidence(&new, backend, server, &mut outcome);
         name_exports(server.exports(), &mut backend.pool.engine);
         let restart = self.needs_restart(&new);
@@ -291,158 +292,6 @@ impl Reloader {
         }
     }
 
-    /// Applies who may see which export. Like TLS, this affects clients that connect from now on.
-    fn tls(&self, new: &Config, server: &mut ServerControl<'_>, fixed: &mut Fixed, outcome: &mut Outcome) {
-        match (&self.config.tls, &new.tls) {
-            (None, None) => {}
-            (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
-            _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
-        }
-        let before = std::mem::replace(&mut fixed.access, new.access_by_default());
-        for export in &new.export {
-            let (name, access) = (new.export_name(export), new.access(export));
-            let differs = server.exports().iter().any(|(_, known)| known.name == name && known.access != access);
-            if differs && server.exports().set_access(name, access).is_ok() {
-                outcome.done.push(format!("who may see export {name} was changed"));
-            }
-        }
-        // Exports made by `disk add` are not in the file; the default access applies to them.
-        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
-        let is_by_default = |known: &forebay_export::Export| known.access == before && known.access != fixed.access;
-        let others = server.exports().iter().filter(|(_, known)| is_by_default(known) && !is_named(&known.name));
-        let others: Vec<String> = others.map(|(_, known)| known.name.clone()).collect();
-        for name in others {
-            if server.exports().set_access(&name, fixed.access.clone()).is_ok() {
-                outcome.done.push(format!("who may see export {name} was changed"));
-            }
-        }
-    }
-
-    /// Removes exports that are not configured any more, or differently. Exports with clients stay.
-    fn end_exports(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
-        let meaning = |config: &Config, export: &Export| {
-            (
-                config.export_name(export).to_owned(),
-                config.export_disk(export).to_owned(),
-                export.read_only,
-                export.class.clone(),
-            )
-        };
-        let now: Vec<_> = new.export.iter().map(|export| meaning(new, export)).collect();
-        for old in self.config.export.iter().map(|export| meaning(&self.config, export)) {
-            let name = &old.0;
-            let Some((index, _)) = server.exports().iter().find(|(_, export)| export.name == *name) else { continue };
-            if now.contains(&old) {
-                continue;
-            }
-            if machine_devices(&self.config).iter().any(|(machine, _)| machine == name) {
-                let why = format!(
-                    "export {name:?} stays as it was until the next start: a virtual machine finds it there (`vhost`), or may look \
-                     for it"
-                );
-                if !outcome.refused.contains(&why) {
-                    outcome.refused.push(why);
-                }
-                continue;
-            }
-            let users = users::of_disk(&[(index, name.clone())], &[], server);
-            if users.is_empty() {
-                // The export was found above, so this cannot fail.
-                let _ = server.exports().remove(name);
-                outcome.done.push(format!("export {name} was removed"));
-            } else {
-                outcome
-                    .refused
-                    .push(format!("export {name:?} stays as it was: {}; then send SIGHUP again", users.join("; ")));
-                outcome.kept.push(name.clone());
-            }
-        }
-    }
-
-    /// An export that stays although the file does not name it was not considered when the file's addresses were
-    /// checked. Where other machines can reach the server, such an export requires TLS over TCP.
-    fn keep_from_others(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
-        let is_remote = |at: &Listen| matches!(at, Listen::Tcp(at) if !at.ip().is_loopback());
-        let is_reached = self.addresses.iter().any(|(_, bound)| is_remote(bound))
-            || new.export.iter().filter_map(Export::listen).any(|at| is_remote(&at));
-        if !is_reached || new.server.allow_remote_without_tls {
-            return;
-        }
-        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
-        let open =
-            server.exports().iter().filter(|(_, known)| known.access.network && known.access.tls == TlsNeed::Never);
-        let kept: Vec<_> = open.filter(|(_, known)| !is_named(&known.name)).map(|(_, known)| known.clone()).collect();
-        for export in kept {
-            let access = Access { tls: TlsNeed::Network, ..export.access };
-            if server.exports().set_access(&export.name, access).is_ok() {
-                outcome.refused.push(format!(
-                    "export {:?} stays, and the server can be reached by others: who comes by TCP sees it in TLS only",
-                    export.name
-                ));
-            }
-        }
-    }
-
-    /// Adds configured exports that are missing, and listens at new addresses. `leaving` holds the names of disks
-    /// that are being removed.
-    fn begin_exports(
-        &mut self,
-        (new, access): (&Config, &SocketAccess),
-        (backend, leaving): (&mut PoolBackend, &[String]),
-        server: &mut ServerControl<'_>,
-        fixed: &mut Fixed,
-        outcome: &mut Outcome,
-    ) {
-        for export in &new.export {
-            let name = new.export_name(export);
-            if let Some(address) = export.listen()
-                && !self.addresses.iter().any(|(asked, _)| *asked == address)
-            {
-                match server.listen(&address) {
-                    Ok(bound) => {
-                        if let Listen::Unix(path) = &bound
-                            && let Err(why) = access.apply_to_export(path)
-                        {
-                            outcome.refused.push(chain(&why));
-                        }
-                        outcome.done.push(format!("listening at {bound}"));
-                        fixed.addresses.push(bound.clone());
-                        self.addresses.push((address, bound));
-                    }
-                    Err(why) => {
-                        outcome.refused.push(format!("export {name:?}: {}", chain(&why.into())));
-                        continue;
-                    }
-                }
-            }
-            let bound = self.addresses.iter().find(|(asked, _)| Some(asked) == export.listen().as_ref());
-            if let Some(own) = bound.map(|(_, bound)| (name.to_owned(), bound.clone()))
-                && !fixed.own_addresses.contains(&own)
-            {
-                fixed.own_addresses.push(own);
-            }
-            if server.exports().iter().any(|(_, known)| known.name == name) {
-                continue;
-            }
-            let disk = new.export_disk(export);
-            // A new disk may have the name of one that is being removed.
-            let is_there = backend.pool.engine.disk_named(disk).is_some();
-            if !is_there && leaving.iter().any(|leaving| leaving == disk) {
-                outcome.refused.push(format!("export {name:?} was not added: its disk {disk:?} is being removed"));
-                continue;
-            }
-            let added = new_export(new, export, &backend.pool.engine)
-                .and_then(|export| server.exports().add(export).map_err(anyhow::Error::from));
-            match added {
-                Ok(_) => outcome.done.push(format!("export {name} was added")),
-                Err(why) => outcome.refused.push(format!("export {name:?} was not added: {}", chain(&why))),
-            }
-        }
-        let configured = |address: &Listen| new.export.iter().any(|export| export.listen().as_ref() == Some(address));
-        let left = self.addresses.iter().filter(|(asked, _)| !configured(asked));
-        outcome.refused.extend(left.map(|(_, bound)| format!("{bound} is listened at until the next start")));
-    }
-
     fn evidence(&self, new: &Config, backend: &mut PoolBackend, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
         let before: Vec<_> = self.config.evidence.iter().map(|part| wanted(&self.config, part)).collect();
         let now: Vec<_> = new.evidence.iter().map(|part| wanted(new, part)).collect();
@@ -466,6 +315,7 @@ impl Reloader {
         let changed = [
             ("pool.name", old.pool.name != new.pool.name),
             ("pool.overcommit", old.pool.overcommit != new.pool.overcommit),
+            ("pool.grouping", old.pool.grouping != new.pool.grouping),
             ("export.ublk", block_devices(old) != block_devices(new)),
             ("export.vhost", machine_devices(old) != machine_devices(new)),
             ("[[fast]]", old.fast != new.fast),
@@ -507,6 +357,8 @@ fn read(file: &Path, addresses: &[(Listen, Listen)], in_force: &Server) -> Resul
     if let Some((_, bound)) = addresses.iter().find(remote) {
         config.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
     }
+    // With those of the file the next start must be possible.
+    SocketAccess::of(&config.server)?;
     let (tls, access) = (tls::load(&config)?, SocketAccess::of(in_force)?);
     let control = control_path(&config, file)?;
     Ok(Read { config, tls, access, control })
@@ -523,32 +375,6 @@ fn give(offers: Vec<Offers>, fixed: &mut Fixed) {
             warn!(cause = "reload", "{why}");
         }
     }
-}
-
-/// The exports in force after `new` was read. Exports in use (`kept`) stay as they were. Exports of virtual machines
-/// stay as they were until the next start, and no other export becomes one before that.
-fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> {
-    let machines = machine_devices(old);
-    let is_one =
-        |name: &str| machines.iter().any(|(machine, _)| *machine == name) || kept.iter().any(|kept| kept == name);
-    // Without a name the disk is the only one of the old configuration, so its name is written out.
-    let kept = old.export.iter().filter(|export| is_one(old.export_name(export))).map(|export| Export {
-        disk: Some(old.export_disk(export).to_owned()),
-        name: Some(old.export_name(export).to_owned()),
-        ..export.clone()
-    });
-    let others = new.export.iter().filter(|export| !is_one(new.export_name(export)));
-    kept.chain(others.map(|export| Export { vhost: None, ..export.clone() })).collect()
-}
-
-/// Exports that are block devices of virtual machines, with their sockets.
-fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
-    config.export.iter().filter_map(|export| Some((config.export_name(export), export.vhost.as_deref()?))).collect()
-}
-
-/// Exports that are block devices of the kernel, with their numbers.
-fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
-    config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::pool::{
     Left, PoolBackend, Watched, WatchedOne, base, capacity, classes, fast, lifetimes, read_cache, scrub, stays,
 };
 use forebay_device::KindCounts;
-use forebay_export::{Access, Listen, ServerControl};
+use forebay_export::{Listen, ServerControl};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
@@ -51,8 +51,6 @@ pub struct Fixed {
     pub watched: Watched,
     /// Address at which metrics are served; `None` where they are off.
     pub metrics: Option<SocketAddr>,
-    /// Who may see disks that are exported without a section of their own; SIGHUP changes it.
-    pub access: Access,
 }
 
 impl Fixed {

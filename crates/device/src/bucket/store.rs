@@ -22,6 +22,8 @@ const TRY_MAX: Duration = Duration::from_secs(30);
 const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
 /// Most characters of a foreign text that a message quotes.
 const SHOWN_CHARS: usize = 200;
+/// Cause of the log for a store that fails.
+const NO_ANSWER: &str = "store does not answer";
 
 /// A request that failed.
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ pub(crate) struct Store {
     timeout: Duration,
     outage: Mutex<Outage>,
     /// Limits the log lines on requests that were given up.
-    given_up: Mutex<Throttle>,
+    throttle: Mutex<Throttle>,
     begun: Instant,
     random: Mutex<Random>,
 }
@@ -79,7 +81,7 @@ impl Store {
             name,
             timeout,
             outage: Mutex::default(),
-            given_up: Mutex::default(),
+            throttle: Mutex::default(),
             begun: Instant::now(),
             random,
         }
@@ -174,35 +176,46 @@ impl Store {
         delay / 2 + Duration::from_millis(random.below(delay.as_millis() as u64 * 3 / 2))
     }
 
-    fn begin_outage(&self, text: &str) {
-        let mut outage = self.outage();
-        if outage.since.is_none() {
-            outage.since = Some(Instant::now());
-            warn!(
-                cause = "store does not answer",
-                about = self.name,
-                advice = "Look whether the server of the store runs and can be reached. What is asked of it is repeated (docs/bucket.md)",
-                "{}: {text}; requests are repeated for up to {} s and wait meanwhile",
-                self.name,
-                self.timeout.as_secs()
-            );
-        }
+    /// The store fails. Where it does so again and again, lines are limited and carry the number of those left out. Returns
+    /// whether a line was logged.
+    fn begin_outage(&self, text: &str) -> bool {
+        self.outage().since.get_or_insert_with(Instant::now);
+        let Some(more) = lock(&self.throttle).lasts(self.now_ns(), NO_ANSWER, &self.name) else { return false };
+        let (name, seconds) = (&self.name, self.timeout.as_secs());
+        let message = with_number(
+            &format!("{name}: {text}; requests are repeated for up to {seconds} s and wait meanwhile"),
+            more,
+        );
+        warn!(
+            cause = NO_ANSWER,
+            about = self.name,
+            more,
+            advice = "Look whether the server of the store runs and can be reached. What is asked of it is repeated (docs/bucket.md)",
+            "{message}"
+        );
+        true
     }
 
     fn answers(&self) {
         let mut outage = self.outage();
         outage.answered = Some(Instant::now());
         outage.is_given_up = false;
-        if let Some(since) = outage.since.take() {
+        if let Some(since) = outage.since.take()
+            && lock(&self.throttle).ended(NO_ANSWER, &self.name)
+        {
             let seconds = since.elapsed().as_secs_f64();
             info!(
-                cause = "store does not answer",
+                cause = NO_ANSWER,
                 about = self.name,
                 ended = true,
                 "{}: answers again after {seconds:.1} s",
                 self.name
             );
         }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     /// Logs that another server has opened the device to write.
@@ -221,9 +234,7 @@ impl Store {
     /// the number of those left out. Returns whether a line was logged.
     pub(crate) fn given_up(&self, doing: &str, why: &str) -> bool {
         const CAUSE: &str = "request to a store failed";
-        let now_ns = self.begun.elapsed().as_nanos() as u64;
-        let mut throttle = lock(&self.given_up);
-        let Some(more) = throttle.happened(now_ns, CAUSE, &self.name) else { return false };
+        let Some(more) = lock(&self.throttle).happened(self.now_ns(), CAUSE, &self.name) else { return false };
         let message = with_number(&format!("{}: cannot {doing}: {why}", self.name), more);
         warn!(
             cause = CAUSE,
@@ -368,6 +379,19 @@ mod tests {
         let store = Store::new(client, "", "s3://cold".to_owned(), Duration::from_secs(1), 1);
         let logged = (0..500).filter(|at| store.given_up(&format!("write data/{at}"), "no answer in time")).count();
         assert_eq!(logged, 1);
+    }
+
+    /// Regression: a store that refuses one request in ten for a while (503 SlowDown) was two lines of the log each time.
+    #[test]
+    fn regression_a_store_that_slows_down_is_a_few_lines() {
+        let store = Store::new(Arc::new(InMemory::new()), "", "s3://cold".to_owned(), Duration::from_secs(1), 1);
+        let logged = (0..100).filter(|_| {
+            let is_logged = store.begin_outage("SlowDown");
+            assert!(!store.begin_outage("SlowDown"), "it goes on");
+            store.answers();
+            is_logged
+        });
+        assert_eq!(logged.count(), 3);
     }
 
     /// Regression: a store answers an unknown access key with 404, and a complete pool was reported to have no

@@ -49,7 +49,7 @@ impl<'a> Logging<'a> {
     }
 
     /// Events with a cause.
-    fn events(&self, cause: &str) -> Vec<Value> {
+    pub fn events(&self, cause: &str) -> Vec<Value> {
         let lines = self.text();
         let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
         all.filter(|event| event["cause"] == cause).collect()
@@ -79,7 +79,7 @@ impl<'a> Logging<'a> {
 
     /// Reloads the configuration; returns the final message.
     #[track_caller]
-    fn reload(&self) -> String {
+    pub fn reload(&self) -> String {
         let before = self.events("reload").len();
         self.signal(Signal::HUP);
         let ends = |event: &Value| {

@@ -23,6 +23,7 @@ mod models;
 mod outsider;
 mod parity;
 mod read_cache;
+mod reload;
 mod replay;
 mod report;
 mod serving;
