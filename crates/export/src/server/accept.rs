@@ -39,14 +39,15 @@ impl Reactor {
                 self.stats.refuse(self.connections.clients());
                 continue;
             }
-            let origin = Origin::of(network, || peer(&socket));
+            let peer = peer(&socket);
+            let origin = Origin::of(network, peer);
             self.make_room(run, origin);
             self.stats.accepted += 1;
             let security = if self.tls.is_some() { Security::Offered } else { Security::Plain };
             let client = Client { network, security };
             let session = Session::with(self.config.session, client);
             let connection =
-                Connection { offer: self.tls.clone(), ..Connection::new(socket, session, origin, run.now_ns) };
+                Connection { offer: self.tls.clone(), ..Connection::new(socket, session, (peer, origin), run.now_ns) };
             let (index, generation) = self.connections.insert(connection);
             let Some(connection) = self.connections.get_mut(index) else {
                 return;

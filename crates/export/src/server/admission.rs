@@ -18,8 +18,8 @@ pub enum Origin {
 impl Origin {
     /// Origin of a client over TCP (`is_network`) or a Unix socket. A TCP client that has gone already counts with
     /// all others whose address is unknown.
-    pub fn of(is_network: bool, peer: impl FnOnce() -> Peer) -> Self {
-        match is_network.then(peer) {
+    pub fn of(is_network: bool, peer: Peer) -> Self {
+        match is_network.then_some(peer) {
             None => Self::Machine,
             Some(Peer::Address(address)) => Self::Network(match address.ip().to_canonical() {
                 IpAddr::V6(long) => IpAddr::V6((long.to_bits() >> 64 << 64).into()),
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn at(address: &str) -> Origin {
-        Origin::of(true, || Peer::Address(address.parse().unwrap()))
+        Origin::of(true, Peer::Address(address.parse().unwrap()))
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(at("10.0.0.1:1"), at("[::ffff:10.0.0.1]:1"));
         assert_eq!(at("[2001:db8::1]:1"), at("[2001:db8::ffff:2]:1"));
         assert_ne!(at("[2001:db8::1]:1"), at("[2001:db8:0:1::1]:1"));
-        assert!(!at("10.0.0.1:1").shares_limit(Origin::of(false, || Peer::Unknown)));
+        assert!(!at("10.0.0.1:1").shares_limit(Origin::of(false, Peer::Unknown)));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Reports clients to the hooks, for the log.
 
-use super::peer::peer;
 use super::reactor::{Reactor, Run};
 use crate::access::Security;
 use crate::backend::Backend;
@@ -14,15 +13,15 @@ impl Reactor {
         if connection.announced || connection.tls.is_none() {
             return;
         }
-        let (Some(socket), Some(export), Security::Secured(identity)) =
-            (&connection.socket, connection.session.export(), &connection.session.client().security)
+        let (true, Some(export), Security::Secured(identity)) =
+            (connection.socket.is_some(), connection.session.export(), &connection.session.client().security)
         else {
             return;
         };
         let Some(export) = self.exports.get(export) else {
             return;
         };
-        run.hooks.opened(identity, peer(socket), export);
+        run.hooks.opened(identity, connection.peer, export);
         connection.announced = true;
     }
 }

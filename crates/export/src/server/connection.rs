@@ -2,7 +2,7 @@
 
 use super::admission::Origin;
 use super::outcome::{CloseReason, Received};
-use super::peer::{Peer, peer};
+use super::peer::Peer;
 use super::poller::Events;
 use super::secure::{self, SENDS_MAX};
 use crate::nbd::session::Session;
@@ -34,6 +34,8 @@ pub struct Connection {
     /// Set while the TLS layer is lent to the thread that does handshake steps; the thread checks here whether the
     /// step is still wanted. Nothing is received or sent until the layer is back.
     pub lent: Option<Arc<AtomicBool>>,
+    /// The peer, as of when it was accepted: the system does not report that of a connection that was reset.
+    pub peer: Peer,
     /// Origin of the connection.
     pub origin: Origin,
     /// Whether it has chosen an export and counts as a client.
@@ -58,13 +60,14 @@ pub struct Connection {
 
 impl Connection {
     /// A new connection.
-    pub fn new(socket: OwnedFd, session: Session, origin: Origin, accepted_ns: u64) -> Self {
+    pub fn new(socket: OwnedFd, session: Session, (peer, origin): (Peer, Origin), accepted_ns: u64) -> Self {
         Self {
             socket: Some(socket),
             session,
             offer: None,
             tls: None,
             lent: None,
+            peer,
             origin,
             is_client: false,
             number: 0,
@@ -83,11 +86,6 @@ impl Connection {
         if !std::mem::replace(&mut self.listed, true) {
             listed.push(index);
         }
-    }
-
-    /// The peer of the connection.
-    pub fn peer(&self) -> Peer {
-        self.socket.as_ref().map_or(Peer::Unknown, peer)
     }
 
     /// Most calls of [`Connection::receive`] per iteration.

@@ -2,7 +2,6 @@
 //! runs.
 
 use super::config::{ServerConfig, ServerError};
-use super::connection::Connection;
 use super::frontends::{Frontends, TooManyFrontends};
 use super::interest::Interest;
 use super::listener::Listener;
@@ -127,7 +126,7 @@ impl ServerControl<'_> {
     pub fn clients(&self, export: u16) -> impl Iterator<Item = Peer> {
         let all = self.connections.iter().map(|(_, connection)| connection);
         let connected = all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export));
-        connected.map(Connection::peer).chain(self.frontends.peers(export))
+        connected.map(|connection| connection.peer).chain(self.frontends.peers(export))
     }
 
     /// Stops the server cleanly: no new connections, requests in flight are answered, everything is flushed, and the

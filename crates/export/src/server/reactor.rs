@@ -11,7 +11,6 @@ use super::frontends::{Frontends, TooManyFrontends};
 use super::hooks::{Hooks, ServerControl, listen};
 use super::listener::Listener;
 use super::outcome::{CloseReason, Received};
-use super::peer::peer;
 use super::poller::{Events, Poller, Ready, Source};
 use super::shaker::Shaker;
 use super::shutdown::Shutdown;
@@ -447,7 +446,7 @@ impl Reactor {
         };
         // Fails only where the socket was never added.
         let _ = self.poller.remove(&socket, source);
-        let peer = peer(&socket);
+        let peer = connection.peer;
         drop(socket);
         if let Some(is_wanted) = connection.lent.take() {
             is_wanted.store(false, Ordering::Relaxed);

@@ -281,6 +281,33 @@ fn a_flood_of_silent_connections_is_one_line_and_keeps_nobody_out() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Who had gone in the middle of a TLS handshake was called unknown, as the system does not report the peer of a connection that was reset.
+#[test]
+fn regression_who_leaves_a_handshake_is_named() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let scene = Scene::with(&format!("[[export]]\nname = \"net\"\ndisk = \"db\"\nnbd = \"tcp:127.0.0.1:{port}\"\n"));
+    std::fs::write(scene.path("keys"), format!("alice:{}\n", "07".repeat(32))).unwrap();
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let tls = format!("\n[tls]\npsk_file = \"{}\"\n", scene.path("keys").display());
+    std::fs::write(&scene.config, text + &tls).unwrap();
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let own = client.local_addr().unwrap().to_string();
+    let mut greeting = [0; 18];
+    std::io::Read::read_exact(&mut client, &mut greeting).unwrap();
+    // Flags of the client, and NBD_OPT_STARTTLS; the answer is an acknowledgement of 20 bytes.
+    client.write_all(&[[0, 0, 0, 3].as_slice(), b"IHAVEOPT", &[0, 0, 0, 5, 0, 0, 0, 0]].concat()).unwrap();
+    std::io::Read::read_exact(&mut client, &mut [0; 20]).unwrap();
+    // The end of the connection is a reset.
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    client.write_all(&[22, 3, 1, 0]).unwrap();
+    drop(client);
+    let event = server.awaited("connection dropped");
+    assert!(event["message"].as_str().unwrap().contains(&own), "{event}");
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn the_journal_gets_priorities_and_text_is_for_people() {
     let scene = Scene::new().created();
