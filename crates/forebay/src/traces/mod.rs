@@ -19,6 +19,7 @@ use forebay_trace::format::segments::is_later_file;
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
 use levels::{Leveled, Levels};
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,7 +64,8 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
         let known: Vec<&str> = generate::NAMES.iter().map(|(name, _)| *name).collect();
         bail!("no generator {name:?}; there are {}", known.join(", "));
     }
-    if text != "-" && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+    let is_missing = path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    if text != "-" && is_missing && !format::has_processors(path) {
         bail!(
             "there is no trace {text}: name a file (`forebay record` makes one; docs/traces.md has the formats of others) or a generator, such as {}",
             generate::NAMES.iter().map(|(name, _)| format!("{name}:")).collect::<Vec<_>>().join(", ")
@@ -95,6 +97,7 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
         list.sort_by(|a, b| a.name.cmp(&b.name));
         // The first file of a capture stands for all its files.
         list.retain(|trace| !trace.files.iter().any(|file| is_later_file(file)));
+        list = with_processors_together(list);
     }
     list.retain(|trace| !trace.files.is_empty());
     match list.len() {
@@ -102,6 +105,31 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
         1..=VOLUMES_MAX => Ok(list),
         more => bail!("{text} holds {more} volumes; at most {VOLUMES_MAX} are analysed at a time"),
     }
+}
+
+/// Makes one trace of the files that blktrace wrote for several processors.
+fn with_processors_together(list: Vec<Named>) -> Vec<Named> {
+    let of = |trace: &Named| trace.files.first().and_then(|file| format::processor_of(file)).map(|(trace, _)| trace);
+    let mut files: HashMap<PathBuf, usize> = HashMap::new();
+    for trace in list.iter().filter_map(of) {
+        *files.entry(trace).or_default() += 1;
+    }
+    // A file of the bare name would be opened in their place.
+    files.retain(|trace, count| *count > 1 && !trace.exists());
+    let mut together = Vec::new();
+    for trace in list {
+        match of(&trace) {
+            // With the first file all others are named.
+            Some(all) if files.get(&all).is_some_and(|count| *count > 0) => {
+                files.insert(all.clone(), 0);
+                let name = all.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                together.push(Named { name, files: vec![all], levels: None });
+            }
+            Some(all) if files.contains_key(&all) => {}
+            _ => together.push(trace),
+        }
+    }
+    together
 }
 
 impl Named {

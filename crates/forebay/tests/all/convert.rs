@@ -166,3 +166,35 @@ fn regression_a_log_of_fio_has_the_times_of_the_trace() {
     let text = String::from_utf8(forebay(&["analyze", &at("t.csv")]).stdout).unwrap();
     assert!(text.contains("over 59.0"), "{text}");
 }
+
+/// Every verb said that there was no such trace, and one file of several was read without a note.
+#[test]
+fn regression_what_blktrace_wrote_for_each_processor_is_one_trace() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let csv = "time_ns,op,offset_bytes,len_bytes,latency_ns\n0,write,0,4096,7000\n9000,write,4096,4096,7000\n";
+    std::fs::write(path("sda.csv"), csv).unwrap();
+    std::fs::create_dir(path("all")).unwrap();
+    assert!(forebay(&["convert", &path("sda.csv"), &path("all/sda.blktrace.0")]).status.success());
+    // The events of the second request on another processor.
+    let whole = std::fs::read(path("all/sda.blktrace.0")).unwrap();
+    let second = whole.len() - 3 * 48;
+    std::fs::write(path("all/sda.blktrace.0"), &whole[..second]).unwrap();
+    std::fs::write(path("all/sda.blktrace.3"), &whole[second..]).unwrap();
+
+    for (trace, to) in [(path("all/sda"), path("together.csv")), (path("all"), path("folder.csv"))] {
+        let output = forebay(&["convert", &trace, &to]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(std::fs::read_to_string(to).unwrap().lines().count(), 3);
+    }
+    let found = json(&["analyze", &path("all/sda")]);
+    assert_eq!(found["requests"], 2, "{found}");
+    let found = json(&["analyze", &path("all")]);
+    let traces = found["traces"].as_array().unwrap();
+    let shown: Vec<_> = traces.iter().map(|trace| (&trace["trace"], &trace["requests"])).collect();
+    assert_eq!(shown, [(&"sda".into(), &2.into())]);
+    let output = forebay(&["convert", &path("all/sda.blktrace.3"), &path("one.csv")]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("sda.blktrace.0 lies beside this file of processor 3"), "{said}");
+    assert!(said.contains(&format!("{} names all of them", path("all/sda"))), "{said}");
+}

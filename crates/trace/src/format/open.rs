@@ -5,6 +5,7 @@ use super::detect::{self, HEAD_BYTES};
 use super::kind::Format;
 use super::oracle_general::OracleGeneral;
 use super::parquet::{ParquetTrace, Wanted};
+use super::processors::{noted, processors};
 use super::readers::lines;
 use super::segments::{self, Capture};
 use super::text::Text;
@@ -14,14 +15,10 @@ use crate::reading;
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Most processors for which blktrace may have written files.
-const PROCESSORS_MAX: u32 = 8192;
-/// Most consecutive files that may be missing.
-const GAP_MAX: u32 = 1024;
 /// How a Parquet file begins (Apache Parquet, file format).
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// How a gzip member begins (RFC 1952).
@@ -36,7 +33,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// Opens a trace. `-` is the standard input. gzip and Zstandard are unpacked. Without a format, the first bytes decide. Of Parquet only the
 /// wanted columns are read; other formats have no columns. If there is no file with this name, but `PATH.blktrace.0` and so on, these are
-/// opened: the files that blktrace wrote for each processor.
+/// opened: the files that blktrace wrote for each processor. Where one of several of these is named, a note says so.
 ///
 /// # Errors
 /// `Open` if there is no such file, `Read` if it cannot be read, `UnknownFormat` if no format fits.
@@ -52,7 +49,7 @@ pub fn open(path: &Path, format: Option<Format>, wanted: Wanted) -> Result<Box<d
     match format.or_else(|| searched(&file)) {
         Some(Format::Parquet) => Ok(Box::new(ParquetTrace::open(path)?.with_columns(wanted))),
         Some(Format::Record) => Ok(Box::new(Capture::open(path)?)),
-        _ => from_reader(file, path, format),
+        _ => Ok(noted(from_reader(file, path, format)?, path)),
     }
 }
 
@@ -78,23 +75,7 @@ fn open_file(path: &Path) -> Result<File, TraceError> {
 
 /// Opens the files that blktrace wrote for each processor; returns `error` if there are none.
 fn open_processors(path: &Path, error: TraceError) -> Result<Box<dyn Source + Send>, TraceError> {
-    let mut files = Vec::new();
-    let mut missing = 0;
-    for processor in 0..PROCESSORS_MAX {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".blktrace.{processor}"));
-        match open_file(Path::new(&name)) {
-            Ok(file) => files.push(file),
-            Err(TraceError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                // Processors that are off leave gaps.
-                missing += 1;
-                if missing > GAP_MAX {
-                    break;
-                }
-            }
-            Err(error) => return Err(error),
-        }
-    }
+    let files = processors(path).map(|(_, file)| open_file(&file)).collect::<Result<Vec<_>, _>>()?;
     if files.is_empty() { Err(error) } else { Ok(Box::new(Blktrace::new(files, Format::Blktrace.name()))) }
 }
 
@@ -211,6 +192,7 @@ impl<R: Read> Read for Peeked<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::ErrorKind;
 
     /// Fails after a few bytes.
     struct Failing(usize);

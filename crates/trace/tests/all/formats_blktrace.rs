@@ -328,6 +328,7 @@ fn files_of_the_processors_are_one_trace() {
     assert_eq!(paired(&trace), [(1, NOT_KNOWN, 4, 8, 1), (2, NOT_KNOWN, 7, 16, 2)]);
     let one = read_all(open(&folder.path().join("sda.blktrace.3"), None, Wanted::ALL).unwrap());
     assert_eq!(one.requests.len(), 1);
+    assert!(one.notes[0].starts_with("sda.blktrace.0 lies beside this file of processor 3"), "{:?}", one.notes);
     let error = open(&folder.path().join("sdb"), None, Wanted::ALL).err().unwrap();
     assert!(error.to_string().contains("sdb"), "{error}");
     assert!(open(&folder.path().join("sda"), Some(Format::Msr), Wanted::ALL).is_err());
