@@ -28,7 +28,7 @@ pub struct Faults {
     pub first: Vec<Fault>,
     /// Whether places are lines; otherwise they are bytes.
     pub by_line: bool,
-    /// Number of events that the recorder of the trace reports as dropped; where they are missing is unknown.
+    /// Number of events that the recorder of the trace reports as dropped, or that must have been; where they are missing is unknown.
     pub missing: u64,
 }
 

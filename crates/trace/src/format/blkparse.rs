@@ -172,7 +172,8 @@ impl LineFormat for Blkparse {
     }
 
     fn missing(&self) -> u64 {
-        self.missing
+        // The summary counts lost completions too.
+        self.missing.max(self.pairing.lost())
     }
 
     fn knows(&self) -> Knows {

@@ -482,3 +482,91 @@ fn regression_a_flush_that_completes_with_its_time_has_its_latency() {
         assert_eq!(paired(&read_bytes(text.into_bytes())), [(1, 1, 7, 0, 1)]);
     }
 }
+
+/// Latencies in microseconds and depths.
+fn latencies(trace: &Trace) -> Vec<(Option<u64>, u16)> {
+    let of = |r: &Request| ((r.latency_ns != NOT_KNOWN).then_some(r.latency_ns / 1000), r.depth);
+    trace.requests.iter().map(of).collect()
+}
+
+/// Each completion behind a lost one ended the request before its own: all latencies and depths at that place were wrong from then on.
+#[test]
+fn regression_a_lost_completion_costs_one_latency() {
+    // A block of a log that is written again each 10 ms, or at once; before the first loss or at the very beginning; with other requests.
+    for (period_us, lost, has_others) in [(10_000, 2, true), (10_000, 0, true), (1_000_000, 0, false), (105, 5, false)]
+    {
+        let mut events = Vec::new();
+        for number in 0..400_u64 {
+            let us = number * period_us;
+            events.push((us, "8,0", 'D', 2048));
+            if number != lost {
+                events.push((us + 100, "8,0", 'C', 2048));
+            }
+            if has_others {
+                let sector = 1_000_000 + number * 8;
+                events.extend([(us + 200, "8,0", 'D', sector), (us + 250, "8,0", 'C', sector)]);
+            }
+        }
+        let trace = read_bytes(text_of(events.clone()));
+        let of_log = trace.requests.iter().filter(|request| request.offset_bytes == 2048 * 512);
+        let wrong: Vec<u64> = of_log
+            .map(|r| r.latency_ns)
+            .enumerate()
+            .filter(|(_, ns)| *ns != 100_000)
+            .map(|(at, _)| at as u64)
+            .collect();
+        assert_eq!(wrong, [lost], "{period_us}");
+        let deep = latencies(&trace).iter().filter(|(_, depth)| *depth > 1).count();
+        assert!(deep <= 4, "{period_us}: {deep}");
+        assert_eq!((trace.faults.count, trace.faults.missing), (0, 1), "{period_us}");
+        assert!(
+            trace.notes.iter().any(|note| note.starts_with("1 completion (C) must have been lost")),
+            "{:?}",
+            trace.notes
+        );
+        // The records say the same as the text.
+        let records = events.iter().map(|&(us, _, action, sector)| {
+            let action = if action == 'D' { D } else { C };
+            at(us, action | WRITE, sector, 4096)
+        });
+        let records = read(&[zero()].into_iter().chain(records).collect::<Vec<_>>());
+        assert_eq!((latencies(&records), records.faults.missing), (latencies(&trace), 1), "{period_us}");
+    }
+}
+
+/// Like requests that are really in flight at once end in the order of their issue, and none is given up.
+#[test]
+fn like_requests_in_flight_at_once_keep_their_latencies() {
+    // A place that always has `deep` requests, 100 us each; before that others, or none.
+    for (deep, others) in [(2, 0), (2, 50), (32, 0), (32, 50)] {
+        let mut events: Vec<_> = (0..others)
+            .flat_map(|at| [(at * 200, "8,0", 'D', 8 + at * 8), (at * 200 + 100, "8,0", 'C', 8 + at * 8)])
+            .collect();
+        let begin = others * 200;
+        for round in 0..50 {
+            for at in 0..deep {
+                let us = begin + round * 101 + at * 100 / deep;
+                events.extend([(us, "8,0", 'D', 1 << 20), (us + 100, "8,0", 'C', 1 << 20)]);
+            }
+        }
+        events.sort_by_key(|&(us, ..)| us);
+        let trace = read_bytes(text_of(events));
+        assert!(trace.requests.iter().all(|request| request.latency_ns == 100_000), "{deep} {others}");
+        assert_eq!((trace.faults.missing, trace.notes.len()), (0, 0), "{deep} {others}");
+    }
+    // A few at once, with very different latencies: all of them get one.
+    let events = [(0, 'D'), (90, 'D'), (91, 'D'), (95, 'C'), (96, 'D'), (400, 'C'), (5000, 'C'), (5001, 'C')];
+    let trace = read_bytes(text_of(events.map(|(us, action)| (us, "8,0", action, 64))));
+    assert!(latencies(&trace).iter().all(|(latency, _)| latency.is_some()), "{:?}", latencies(&trace));
+    assert_eq!(trace.faults.missing, 0);
+}
+
+/// A completion that was lost at a place that is not used again was not said to be missing.
+#[test]
+fn regression_a_request_that_thousands_overtook_has_lost_its_completion() {
+    let others = |count: u64| (0..count).flat_map(|at| [(at + 1, "8,0", 'D', 8 + at), (at + 1, "8,0", 'C', 8 + at)]);
+    for (count, missing) in [(1000, 0), (2000, 1)] {
+        let trace = read_bytes(text_of([(0, "8,0", 'D', 1 << 20)].into_iter().chain(others(count))));
+        assert_eq!((trace.requests[0].latency_ns, trace.faults.missing), (NOT_KNOWN, missing));
+    }
+}

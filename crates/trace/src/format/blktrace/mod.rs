@@ -8,6 +8,7 @@ mod flights;
 mod pairing;
 mod queued;
 mod stream;
+mod usual;
 pub(crate) mod wire;
 mod write;
 
@@ -181,9 +182,11 @@ impl<R: Read> Source for Blktrace<R> {
             if next.is_err() {
                 // An error or the end comes after everything that was waiting.
                 self.pairing.end(into);
+                self.counters.missing(self.pairing.lost());
             }
             let Some(next) = next? else {
                 self.pairing.end(into);
+                self.counters.missing(self.pairing.lost());
                 self.counters.end()?;
                 return Ok(false);
             };

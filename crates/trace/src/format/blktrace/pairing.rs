@@ -134,7 +134,7 @@ impl Pairing {
         }
     }
 
-    /// Notes about the times of devices without issue events, and about completions without a request.
+    /// Notes about the times of devices without issue events, about completions without a request, and about requests without one.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (action, what) in [
@@ -160,7 +160,20 @@ impl Pairing {
                 self.unmatched
             ));
         }
+        if self.lost() > 0 {
+            let completions = if self.lost() == 1 { "completion" } else { "completions" };
+            notes.push(format!(
+                "{} {completions} (C) must have been lost: later requests at the same place completed, or a great many others; the latencies \
+                 are not known, and until then the requests count in the depth",
+                self.lost()
+            ));
+        }
         notes
+    }
+
+    /// Number of completions that must have been lost.
+    pub fn lost(&self) -> u64 {
+        self.flights.lost()
     }
 
     /// Handles the waiting events: their devices are known now, or are taken as their events so far suggest.
