@@ -61,6 +61,11 @@ impl Counters {
         })
     }
 
+    /// The name of the format.
+    pub fn format(&self) -> &'static str {
+        self.format
+    }
+
     pub fn faults(&self) -> &Faults {
         &self.faults
     }

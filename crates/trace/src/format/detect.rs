@@ -63,7 +63,7 @@ fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
         return None;
     }
     let sensible = |format: Format| {
-        let mut lines = lines(format)?;
+        let mut lines = lines(format, text)?;
         let (mut requests, mut names, mut count) = (Vec::new(), Names::default(), 0);
         for (at, line) in text.split(|&byte| byte == b'\n').take(LINES_MAX).enumerate() {
             // Lines are stripped as in the reader.

@@ -124,7 +124,7 @@ fn from_unpacked(
         None => detect::detect(from.head(), from.is_whole())
             .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
     };
-    if let Some(lines) = lines(format) {
+    if let Some(lines) = lines(format, from.head()) {
         let text = Text::new(from, format.name(), lines);
         let source = if is_from_first(format) { FromEarliest::new(text) } else { FromEarliest::with_own_zero(text) };
         return Ok(Box::new(source));

@@ -14,15 +14,15 @@ use super::systor::Systor;
 use super::tencent::Tencent;
 use super::text::LineFormat;
 
-/// The line reader of a format; `None` if it is no text.
-pub(super) fn lines(format: Format) -> Option<Box<dyn LineFormat>> {
+/// The line reader of a format, for a file that begins with `head`; `None` if it is no text.
+pub(super) fn lines(format: Format, head: &[u8]) -> Option<Box<dyn LineFormat>> {
     Some(match format {
         Format::Msr => Box::new(Msr::new()),
         Format::Alibaba => Box::new(Alibaba::new()),
         Format::Tencent => Box::new(Tencent::new()),
         Format::Systor => Box::new(Systor::new()),
         Format::Spc => Box::new(Spc::new()),
-        Format::DiskSim => Box::new(DiskSim::new()),
+        Format::DiskSim => Box::new(DiskSim::new(head)),
         Format::Blkparse => Box::new(Blkparse::new()),
         Format::FioLog => Box::new(FioLog::new()),
         Format::Biosnoop => Box::new(Biosnoop::new()),

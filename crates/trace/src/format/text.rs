@@ -27,6 +27,11 @@ pub(super) trait LineFormat: Send {
         false
     }
 
+    /// Whether the last bad line shows that the good ones before it were misread, so that the trace ends there.
+    fn is_misread(&self) -> bool {
+        false
+    }
+
     /// Appends requests that waited for more lines, at the end of the trace.
     fn end(&mut self, _into: &mut Vec<Request>) {}
 
@@ -94,6 +99,11 @@ impl<R: Read> Source for Text<R> {
             match self.format.line(bytes, into, names) {
                 Ok(()) if is_entry => self.counters.good(),
                 Ok(()) => {}
+                Err(bad) if self.format.is_misread() => {
+                    let (format, offset_bytes) = (self.counters.format(), line.offset_bytes);
+                    let what = format!("line {}: {bad}", line.number);
+                    return Err(TraceError::Malformed { format, what, offset_bytes });
+                }
                 Err(bad) => {
                     self.counters.bad(line.number, line.offset_bytes, || format!("{bad}: {}", quoted(bytes)))?;
                 }

@@ -205,6 +205,25 @@ fn regression_disksims_own_milliseconds_with_a_fraction_are_read() {
     assert_eq!(times, [0, 12_345_678, 1_000_500_000]);
 }
 
+/// A whole millisecond without a fraction, as `%g` prints it, was taken for nanoseconds in a file of milliseconds.
+#[test]
+fn regression_disksims_unit_is_one_for_the_file() {
+    let text = b"0 0 4096 8 1\n998 0 8 8 1\n999.5 0 4104 8 0\n1000 1 16 8 1\n1000.25 1 16 8 1\n";
+    let trace = detected(text, Format::DiskSim);
+    let times: Vec<u64> = trace.requests.iter().map(|request| request.issued_ns / 1000).collect();
+    assert_eq!(times, [0, 998_000, 999_500, 1_000_000, 1_000_250]);
+    // The first fraction within the first 64 KiB, and behind them.
+    let lines = |count: u64| (0..count).map(|at| format!("{at:06} 0 4096 8 1\n")).collect::<String>();
+    let within = read((lines(3000) + "3000.5 0 4096 8 1\n").as_bytes(), None).unwrap();
+    assert_eq!((within.requests.len(), within.faults.count), (3001, 0));
+    assert_eq!(within.requests[2999].issued_ns, 2_999_000_000);
+    let behind = read((lines(10_000) + "10000.5 0 4096 8 1\n").as_bytes(), None).err().unwrap().to_string();
+    assert!(behind.contains("line 10001: a time has a fraction"), "{behind}");
+    // A line that is bad in any case says nothing of the unit.
+    let bad = read((lines(10_000) + "1.x 0 4096 8 1\n").as_bytes(), None).unwrap();
+    assert_eq!((bad.requests.len(), bad.faults.count, bad.requests[9999].issued_ns), (10_000, 1, 9999));
+}
+
 /// Lines that must be faults, for one format after the other.
 #[test]
 fn bad_lines_are_counted_and_located() {
