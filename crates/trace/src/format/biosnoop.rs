@@ -105,8 +105,8 @@ impl LineFormat for Biosnoop {
             (offset_bytes, _) = sectors(sector, 0)?;
             range(offset_bytes, len_bytes)?;
         }
-        // A request that completed just after the start may have been issued before it.
-        let issued_ns = self.clock.since_zero_ns(completed_ns.saturating_sub(latency_ns))?;
+        // Negative, in two's complement, where it was issued before the zero (super::zero::FromEarliest).
+        let issued_ns = self.clock.since_zero_ns(completed_ns)?.wrapping_sub(latency_ns);
         into.push(Request {
             queued_ns,
             latency_ns,

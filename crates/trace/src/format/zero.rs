@@ -102,7 +102,13 @@ impl<S: Source> Source for FromEarliest<S> {
         let Some(Zero { at_ns, slips, gap_ns }) = self.zero else { return notes };
         if at_ns < 0 {
             let seconds = at_ns.unsigned_abs() as f64 / 1e9;
-            notes.push(format!("the first request is not the earliest: times count from one {seconds:.3} s before it"));
+            notes.push(if self.is_first_judged {
+                format!("the first request is not the earliest: times count from one {seconds:.3} s before it")
+            } else {
+                format!(
+                    "requests were issued before the zero of the trace: times count from one {seconds:.6} s before it"
+                )
+            });
         }
         if slips > 0 {
             notes.push(format!(

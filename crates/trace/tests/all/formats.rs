@@ -509,7 +509,8 @@ fn biosnoop_columns_are_those_of_the_header() {
         process: 2,
         pid: 1956,
         latency_ns: 1_090_000,
-        ..Request::new(499_000, Op::Read, 13_115_128 * 512, 8192)
+        // The first was issued 736 us before the zero.
+        ..Request::new(736_000 + 499_000, Op::Read, 13_115_128 * 512, 8192)
     };
     assert_eq!(trace.requests[1], second);
     assert_eq!((trace.volume(1), trace.process(1)), ("xvda1", "Web Content"));
@@ -523,6 +524,19 @@ fn biosnoop_columns_are_those_of_the_header() {
     assert_eq!(trace.requests[0].flags, forebay_trace::Flags::SYNC);
     assert_eq!((trace.requests[1].op, trace.requests[1].len_bytes), (Op::Flush, 0));
     assert_eq!(trace.faults.count, 2);
+}
+
+/// All requests that were in flight when biosnoop began were issued at once.
+#[test]
+fn regression_biosnoops_requests_before_the_zero_keep_their_spacing() {
+    for wall_clock in ["", "17000000"] {
+        let head = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n".to_owned();
+        let lines = [("00.000000", 20), ("00.001000", 11), ("00.002000", 2), ("00.010000", 1)]
+            .map(|(time, latency_ms)| format!("{wall_clock}{time} cat 9 sda R 8 4096 {latency_ms}.00\n"));
+        let trace = detected((head + &lines.concat()).as_bytes(), Format::Biosnoop);
+        let issued_ms: Vec<u64> = trace.requests.iter().map(|request| request.issued_ns / 1_000_000).collect();
+        assert_eq!(issued_ms, [0, 10, 20, 29], "{wall_clock}");
+    }
 }
 
 #[test]
