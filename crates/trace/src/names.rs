@@ -48,6 +48,12 @@ impl NameTable {
         number
     }
 
+    /// The number of a name, if there is one.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
     /// The name of a number; empty if it is not known.
     #[must_use]
     pub fn name(&self, number: u32) -> &str {

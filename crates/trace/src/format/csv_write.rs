@@ -1,19 +1,30 @@
 //! Writes plain CSV: a header, and a line for each request.
 
 use super::csv::{HEADER, op_name};
+use super::distinct::DistinctNames;
 use crate::{NOT_KNOWN, Names, Request, TraceError};
 use std::io::{BufWriter, Write};
 
 /// Writes a CSV file for people, spreadsheets and this program.
 pub struct CsvWriter<W: Write> {
     to: BufWriter<W>,
+    volumes: DistinctNames,
     is_begun: bool,
+}
+
+/// A name as a line can hold it, which must have only its own commas, and whose fields are read without the blanks around them.
+fn held(name: &str) -> String {
+    let is_bad = |c: char| c == ',' || c == '"' || c.is_control();
+    let name = name.replace(is_bad, "_");
+    let inner = name.trim();
+    let before = name.len() - name.trim_start().len();
+    "_".repeat(before) + inner + &"_".repeat(name.len() - before - inner.len())
 }
 
 impl<W: Write> CsvWriter<W> {
     /// Writes to `to`.
     pub fn new(to: W) -> Self {
-        Self { to: BufWriter::new(to), is_begun: false }
+        Self { to: BufWriter::new(to), volumes: DistinctNames::default(), is_begun: false }
     }
 
     /// Writes requests.
@@ -42,9 +53,7 @@ impl<W: Write> CsvWriter<W> {
         for request in requests {
             let Request { issued_ns, offset_bytes, len_bytes, latency_ns, .. } = *request;
             let latency = if latency_ns == NOT_KNOWN { String::new() } else { latency_ns.to_string() };
-            // Names come from elsewhere; a line must have only its own commas.
-            let is_bad = |c: char| c == ',' || c == '"' || c.is_control();
-            let volume = names.volumes.name(request.volume).replace(is_bad, "_");
+            let volume = self.volumes.name(request.volume, &names.volumes, held);
             writeln!(self.to, "{issued_ns},{},{offset_bytes},{len_bytes},{latency},{volume}", op_name(request.op))?;
         }
         Ok(())

@@ -1,13 +1,12 @@
 //! Writes fio's I/O logs.
 
+use super::distinct::DistinctNames;
 use crate::{Faults, Names, Op, Request, TraceError};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 
 const NS_PER_US: u64 = 1000;
 const NS_PER_MS: u64 = 1_000_000;
-/// Longest name that fio reads, in bytes.
-const NAME_BYTES_MAX: usize = 255;
 /// Longest piece in bytes: fio reads lengths of 32 bits, so longer requests are split.
 const PIECE_BYTES_MAX: u64 = 1 << 31;
 /// Most pieces of one request; longer requests, above 2 TiB, are refused.
@@ -24,12 +23,13 @@ pub enum FioLogVersion {
 
 /// Writes a log for `fio --read_iolog`.
 ///
-/// Each volume is a file with the volume's name, blanks replaced; `--replay_redirect` names another file. Writes of zeroes without data
+/// Each volume is a file with the volume's name, blanks replaced, and with a number where that is the name of another; `--replay_redirect` names another file. Writes of zeroes without data
 /// become writes, accesses of unknown kind reads, and flushes `sync`. fio needs times that do not go back: a request that comes late gets
 /// the time of the previous one.
 pub struct FioLogWriter<W: Write> {
     to: BufWriter<W>,
     version: FioLogVersion,
+    files: DistinctNames,
     /// Volumes whose files have been opened.
     open: HashSet<u32>,
     last_ns: u64,
@@ -44,6 +44,7 @@ impl<W: Write> FioLogWriter<W> {
         Self {
             to: BufWriter::new(to),
             version,
+            files: DistinctNames::default(),
             open: HashSet::new(),
             last_ns: 0,
             is_begun: false,
@@ -90,7 +91,7 @@ impl<W: Write> FioLogWriter<W> {
                 self.refused.note(self.received, || format!("{} bytes are more than 2 TiB", request.len_bytes));
                 continue;
             }
-            let file = file_name(names.volumes.name(request.volume), request.volume);
+            let file = self.files.name(request.volume, &names.volumes, |name| file_name(name, request.volume));
             let before_ns = self.last_ns;
             self.last_ns = before_ns.max(request.issued_ns);
             let time = match self.version {
@@ -131,13 +132,5 @@ fn file_name(name: &str, volume: u32) -> String {
     if name.is_empty() {
         return format!("volume{volume}");
     }
-    let mut file = String::new();
-    for letter in name.chars() {
-        let letter = if letter.is_whitespace() || letter.is_control() { '_' } else { letter };
-        if file.len() + letter.len_utf8() > NAME_BYTES_MAX {
-            break;
-        }
-        file.push(letter);
-    }
-    file
+    name.replace(|letter: char| letter.is_whitespace() || letter.is_control(), "_")
 }

@@ -10,6 +10,7 @@ mod csv;
 mod csv_write;
 mod detect;
 mod disksim;
+mod distinct;
 mod fields;
 mod fio_log;
 mod fio_write;

@@ -1,6 +1,6 @@
 //! An exported trace is the same after an import, as far as the format can express it.
 
-use forebay_trace::format::{BlktraceWriter, FioLogVersion, FioLogWriter, Format, from_reader};
+use forebay_trace::format::{BlktraceWriter, CsvWriter, FioLogVersion, FioLogWriter, Format, from_reader};
 use forebay_trace::{Flags, NOT_KNOWN, Names, Op, Request};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -203,4 +203,69 @@ fn regression_a_device_without_completions_keeps_its_turn() {
     writer.write(&[first, second], &names).unwrap();
     let (found, _) = import(writer.finish().unwrap().0, Format::Blktrace);
     assert_eq!(found.iter().map(|request| request.issued_ns).collect::<Vec<_>>(), [20_000, 20_001]);
+}
+
+/// Volumes whose names a format cannot hold became one with others.
+#[test]
+fn regression_volumes_stay_distinct_in_every_format() {
+    let long = "x".repeat(300);
+    let given = [
+        "",
+        "a b",
+        "a_b",
+        "a\tb",
+        "a_b_2",
+        "a,b",
+        "a\"b",
+        "volume0",
+        "volume0_2",
+        " a",
+        "a",
+        "_a",
+        "8,0",
+        "08,0",
+        "+8,0",
+        "240,0",
+        "240,2",
+        "240,3",
+        "4096,0",
+        &format!("{long}1"),
+        &format!("{long}2"),
+        &format!("{long} 1"),
+        "late,b",
+        "late_b",
+    ];
+    let mut names = Names::default();
+    for name in &given[..given.len() - 2] {
+        names.volumes.number(name);
+    }
+    let mut requests = Vec::new();
+    let (mut csv, mut blktrace) = (CsvWriter::new(Vec::new()), BlktraceWriter::new(Vec::new()));
+    let mut fio = [FioLogVersion::V2, FioLogVersion::V3].map(|version| FioLogWriter::new(Vec::new(), version));
+    // The last names come when others have been written; each volume has two requests, at a place of its own.
+    for (number, name) in (0..).zip(given.iter().copied().chain(given.iter().copied())) {
+        let (volume, place) = (names.volumes.number(name), number % given.len() as u64);
+        let request = Request { volume, ..Request::new(number * 1_000_000, Op::Read, place << 20, 512) };
+        requests.push(request);
+        csv.write(&[request], &names).unwrap();
+        blktrace.write(&[request], &names).unwrap();
+        fio.iter_mut().for_each(|fio| fio.write(&[request], &names).unwrap());
+    }
+    let [fio2, fio3] = fio.map(|fio| fio.finish().unwrap().0);
+    for (bytes, format, same) in [
+        (csv.finish().unwrap(), Format::Csv, &["a b", "a_b", "a_b_2", "volume0", "a", "_a"][..]),
+        (fio2, Format::FioLog, &["a_b", "a_b_2", "a,b", "volume0_2", "a", "8,0", "late,b"]),
+        (fio3, Format::FioLog, &["a_b", "a_b_2", "a,b", "volume0_2", "a", "8,0", "late,b"]),
+        (blktrace.finish().unwrap().0, Format::Blktrace, &["8,0"]),
+    ] {
+        let (found, found_names) = import(bytes, format);
+        assert_eq!(found.len(), 2 * given.len(), "{format:?}");
+        let name = |at: usize| found_names.volumes.name(found[at].volume);
+        let distinct: std::collections::HashSet<&str> = (0..given.len()).map(name).collect();
+        assert_eq!(distinct.len(), given.len(), "{format:?}: {:?}", (0..given.len()).map(name).collect::<Vec<_>>());
+        for at in 0..given.len() {
+            assert_eq!(name(at), name(at + given.len()), "{format:?}: {}", given[at]);
+            assert!(!same.contains(&given[at]) || name(at) == given[at], "{format:?}: {} is {}", given[at], name(at));
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! Writes blktrace's binary form: for each request when it was queued (Q), issued (D) and completed (C).
 
 use super::COMM_BYTES;
+use super::device::device_name;
 use super::wire::{self, Record};
-use crate::{Faults, Flags, NOT_KNOWN, Names, Op, Request, TraceError};
+use crate::{Faults, Flags, NOT_KNOWN, NameTable, Names, Op, Request, TraceError};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
 
 const SECTOR_BYTES: u64 = 512;
@@ -17,6 +18,10 @@ const REQUEST_BYTES_MAX: u64 = 2 << 40;
 const PROCESSES_MAX: usize = 1 << 16;
 /// Major number for volumes whose names are no device numbers: for local use (Documentation/admin-guide/devices.txt).
 const LOCAL_MAJOR: u32 = 240;
+/// Behind the last of these major numbers.
+const LOCAL_MAJOR_END: u32 = 255;
+const MAJOR_MAX: u32 = 0xfff;
+const MINOR_MAX: u32 = 0xf_ffff;
 
 /// Writes a trace that blkparse, btt and fio can read.
 ///
@@ -29,6 +34,7 @@ pub struct BlktraceWriter<W: Write> {
     waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
     number: u64,
     sequence: u32,
+    devices: Devices,
     /// The last name of each process, and the time from which it has been written.
     processes: HashMap<u32, (u32, u64)>,
     is_begun: bool,
@@ -56,6 +62,7 @@ impl<W: Write> BlktraceWriter<W> {
             waiting: BinaryHeap::new(),
             number: 0,
             sequence: 0,
+            devices: Devices::default(),
             processes: HashMap::new(),
             is_begun: false,
             received: 0,
@@ -106,7 +113,7 @@ impl<W: Write> BlktraceWriter<W> {
     }
 
     fn events(&mut self, request: &Request, names: &Names) {
-        let device = device(names.volumes.name(request.volume), request.volume);
+        let device = self.devices.number(request.volume, &names.volumes);
         let queued_ns = if request.queued_ns == NOT_KNOWN { 0 } else { request.queued_ns };
         let queued_at_ns = request.issued_ns.saturating_sub(queued_ns);
         let categories = wire::categories(request.op, request.flags);
@@ -159,13 +166,35 @@ impl<W: Write> BlktraceWriter<W> {
     }
 }
 
-/// The device numbers of a volume: those in its name, or else local ones.
-fn device(name: &str, volume: u32) -> u32 {
-    let numbers = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-    match numbers {
-        Some((major @ 0..=0xfff_u32, minor @ 0..=0xf_ffff_u32)) => major << 20 | minor,
-        _ => LOCAL_MAJOR << 20 | volume & 0xf_ffff,
+/// The device numbers of each volume.
+#[derive(Default)]
+struct Devices {
+    by_volume: HashMap<u32, u32>,
+    taken: HashSet<u32>,
+}
+
+impl Devices {
+    /// The device numbers in the name of a volume, or else local ones that no other volume has.
+    fn number(&mut self, volume: u32, names: &NameTable) -> u32 {
+        let Self { by_volume, taken } = self;
+        *by_volume.entry(volume).or_insert_with(|| {
+            let first = LOCAL_MAJOR << 20 | volume & MINOR_MAX;
+            let local = (first..LOCAL_MAJOR_END << 20).chain(LOCAL_MAJOR << 20..first);
+            let is_free = |number: &u32| !taken.contains(number) && names.find(&device_name(*number)).is_none();
+            let own = own_number(names.name(volume)).filter(|number| !taken.contains(number));
+            let number = own.or_else(|| local.into_iter().find(is_free)).unwrap_or(first);
+            taken.insert(number);
+            number
+        })
     }
+}
+
+/// The device numbers of a name that has exactly their form.
+fn own_number(name: &str) -> Option<u32> {
+    let (major, minor) = name.split_once(',')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    let number = (major <= MAJOR_MAX && minor <= MINOR_MAX).then_some(major << 20 | minor)?;
+    (device_name(number) == name).then_some(number)
 }
 
 /// The sectors of a request, in pieces that fit a record.
