@@ -65,11 +65,21 @@ impl Flags {
     pub const DIRECT: Self = Self(1 << 7);
     /// Background write-back (`REQ_BACKGROUND`).
     pub const BACKGROUND: Self = Self(1 << 8);
+    /// The trace does not tell the lifetime of this request, although it tells those of others.
+    pub const NO_LIFETIME: Self = Self(1 << 14);
+    /// The trace does not tell the flags of this request, although it tells those of others.
+    pub const NOT_KNOWN: Self = Self(1 << 15);
 
     /// Whether all bits of `other` are set.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// What was reported, without the marks that nothing was.
+    #[must_use]
+    pub fn reported(self) -> Self {
+        Self(self.0 & !(Self::NO_LIFETIME.0 | Self::NOT_KNOWN.0))
     }
 
     /// The union of both.

@@ -90,9 +90,11 @@ impl Knows {
     /// The facts about a request of such a trace, apart from its place, in the form for classifiers.
     #[must_use]
     pub fn facts<'a>(self, request: &Request, names: &'a Names) -> HostFacts<'a> {
-        let flag = |bit: Flags| self.flags.then(|| request.flags.has(bit));
+        let has_flags = self.flags && !request.flags.has(Flags::NOT_KNOWN);
+        let has_lifetime = self.lifetime && !request.flags.has(Flags::NO_LIFETIME);
+        let flag = |bit: Flags| has_flags.then(|| request.flags.has(bit));
         HostFacts {
-            lifetime: self.lifetime.then_some(request.lifetime),
+            lifetime: has_lifetime.then_some(request.lifetime),
             meta: flag(Flags::META),
             swap: flag(Flags::SWAP),
             direct: flag(Flags::DIRECT),

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const KNOWS_ALL: Knows =
     Knows { op: true, time: true, latency: true, depth: true, flags: true, lifetime: true, process: true, file: true };
@@ -91,7 +92,7 @@ fn any_row() -> impl Strategy<Value = Named> {
             path: 0,
             io_class,
             depth,
-            flags: Flags(flags),
+            flags: Flags(flags % (1 << 9)),
             op: Op::ALL[op],
             lifetime: Lifetime::ALL[lifetime],
         };
@@ -414,4 +415,80 @@ fn regression_a_file_of_others_in_zstandard_is_read() {
     let read = read(&mut ParquetTrace::open(&path).unwrap()).unwrap();
     let last = &read[999].request;
     assert_eq!((last.issued_ns, last.len_bytes), (999 * 4096, 4096));
+}
+
+/// Nulls of a file that also had values became values: `not-set`, flags that are 0, and false.
+#[test]
+fn regression_what_is_null_stays_null_from_parquet_to_parquet() {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::record::Field;
+    const LIFETIMES: [Option<&str>; 3] = [None, Some("not-set"), Some("short")];
+    const FLAGS: [Option<i32>; 4] = [None, Some(0), Some(5), None];
+    const ROWS: usize = 3000;
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from.parquet"), folder.path().join("to.parquet"));
+    let schema = "message m { required int64 issued_ns; required binary op (UTF8); required int64 offset_bytes;
+        required int64 size_bytes; optional binary lifetime (UTF8); optional int32 flags; }";
+    let schema = parquet::schema::parser::parse_message_type(schema).unwrap();
+    let mut writer =
+        SerializedFileWriter::new(fs::File::create(&from).unwrap(), schema.into(), Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for at in 0..6 {
+        let mut column = group.next_column().unwrap().unwrap();
+        let texts = |of: &dyn Fn(usize) -> Option<&'static str>| -> (Vec<ByteArray>, Vec<i16>) {
+            let all = (0..ROWS).map(of);
+            (all.clone().flatten().map(ByteArray::from).collect(), all.map(|text| i16::from(text.is_some())).collect())
+        };
+        match at {
+            1 => {
+                let (ops, _) = texts(&|_| Some("write"));
+                column.typed::<ByteArrayType>().write_batch(&ops, None, None).unwrap();
+            }
+            4 => {
+                let (lifetimes, levels) = texts(&|row| LIFETIMES[row % 3]);
+                column.typed::<ByteArrayType>().write_batch(&lifetimes, Some(&levels), None).unwrap();
+            }
+            5 => {
+                let flags: Vec<i32> = (0..ROWS).filter_map(|row| FLAGS[row % 4]).collect();
+                let levels: Vec<i16> = (0..ROWS).map(|row| i16::from(FLAGS[row % 4].is_some())).collect();
+                column.typed::<Int32Type>().write_batch(&flags, Some(&levels), None).unwrap();
+            }
+            _ => {
+                let values: Vec<i64> = (0..ROWS as i64).map(|row| row * 4096).collect();
+                column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
+            }
+        }
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let mut trace = ParquetTrace::open(&from).unwrap();
+    let mut writer = ParquetWriter::create(&to, &trace.knows()).unwrap();
+    let (mut requests, mut names) = (Vec::new(), Names::default());
+    while trace.read(&mut requests, &mut names).unwrap() {}
+    assert_eq!((requests.len(), trace.faults().count), (ROWS, 0));
+    writer.write(&requests, &names).unwrap();
+    writer.finish(trace.faults()).unwrap();
+    // What is not known answers no rule.
+    let facts = |row: usize| trace.knows().facts(&requests[row], &names);
+    let of = |row| (facts(row).lifetime, facts(row).meta);
+    assert_eq!(
+        (of(0), of(1), of(2)),
+        ((None, None), (Some(Lifetime::NotSet), Some(false)), (Some(Lifetime::Short), Some(true)))
+    );
+
+    let reader = SerializedFileReader::new(fs::File::open(&to).unwrap()).unwrap();
+    for (row, found) in reader.get_row_iter(None).unwrap().enumerate() {
+        let found = found.unwrap();
+        let of = |name: &str| found.get_column_iter().find(|(of, _)| *of == name).unwrap().1.clone();
+        let (lifetime, flags) = (LIFETIMES[row % 3], FLAGS[row % 4]);
+        assert_eq!(of("lifetime"), lifetime.map_or(Field::Null, |text| Field::Str(text.to_owned())), "{row}");
+        assert_eq!(of("flags"), flags.map_or(Field::Null, Field::Int), "{row}");
+        for (name, bit) in [("meta", 1), ("sync", 2), ("fua", 4)] {
+            assert_eq!(of(name), flags.map_or(Field::Null, |flags| Field::Bool(flags & bit != 0)), "{row}");
+        }
+    }
 }

@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex};
 /// A column and its decoder.
 pub(super) struct Column {
     pub field: Field,
+    /// The value for null: that of the field, or what a trace without such facts has.
+    pub null: i64,
     /// Index of the column in the file.
     leaf: usize,
     /// The column's type for the decoder.
@@ -79,6 +81,7 @@ impl Column {
         let (narrow, values, levels) = Default::default();
         Ok(Self {
             field,
+            null: field.null(),
             leaf,
             decoded_as,
             has_levels,
@@ -122,7 +125,7 @@ impl Column {
         Ok(())
     }
 
-    /// The values of the last [`Self::read`], with [`Field::null`] for nulls.
+    /// The values of the last [`Self::read`], with [`Self::null`] for nulls.
     pub fn values(&self) -> &[i64] {
         &self.values
     }
@@ -154,7 +157,7 @@ impl Column {
             )));
         }
         if self.has_levels {
-            spread(&mut self.values, &self.levels, self.field.null());
+            spread(&mut self.values, &self.levels, self.null);
         }
         if self.values.len() != count {
             return Err(ParquetError::General("it has fewer values than rows".to_owned()));

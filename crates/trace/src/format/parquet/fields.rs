@@ -3,6 +3,10 @@
 use crate::{Flags, Lifetime, Op, Request};
 use std::ops::RangeInclusive;
 
+/// A lifetime that is null. All bits of the known ones are set in it, so that [`Field::are_surely_in_range`] is fast.
+const LIFETIME_NOT_KNOWN: i64 = 7;
+const _: () = assert!(Lifetime::ALL.len() as i64 <= LIFETIME_NOT_KNOWN);
+
 /// A column that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -105,6 +109,9 @@ impl Field {
             // The same bits as NOT_KNOWN.
             Self::Latency | Self::Queued => -1,
             Self::IoClass => Request::NO_CLASS as i64,
+            Self::Flags => -1,
+            // -1 is a refused text.
+            Self::Lifetime => LIFETIME_NOT_KNOWN,
             _ => 0,
         }
     }
@@ -113,9 +120,11 @@ impl Field {
     pub fn range(self) -> RangeInclusive<i64> {
         match self {
             Self::Op => 0..=Op::ALL.len() as i64 - 1,
-            Self::Lifetime => 0..=Lifetime::ALL.len() as i64 - 1,
+            // One before the last is not used: texts do not become it.
+            Self::Lifetime => 0..=LIFETIME_NOT_KNOWN,
             Self::Latency | Self::Queued => -1..=i64::MAX,
-            Self::Flags | Self::Depth | Self::IoClass => 0..=i64::from(u16::MAX),
+            Self::Flags => -1..=i64::from(u16::MAX),
+            Self::Depth | Self::IoClass => 0..=i64::from(u16::MAX),
             Self::Pid => 0..=i64::from(u32::MAX),
             Self::Volume | Self::Process | Self::Path => 0..=i64::from(u32::MAX),
             _ => 0..=i64::MAX,
@@ -142,8 +151,14 @@ impl Field {
             Self::Volume => each(requests, values, |r, v| r.volume = v as u32),
             Self::Lifetime => each(requests, values, |r, v| {
                 r.lifetime = Lifetime::ALL.get(v as usize).copied().unwrap_or_default();
+                let mark = if v == LIFETIME_NOT_KNOWN { Flags::NO_LIFETIME } else { Flags::default() };
+                r.flags = r.flags.with(mark);
             }),
-            Self::Flags => each(requests, values, |r, v| r.flags = Flags(v as u16)),
+            Self::Flags => each(requests, values, |r, v| {
+                let flags = if v < 0 { Flags::NOT_KNOWN } else { Flags(v as u16).reported() };
+                // The mark of the lifetime is there already.
+                r.flags = r.flags.with(flags);
+            }),
             Self::Depth => each(requests, values, |r, v| r.depth = v as u16),
             Self::IoClass => each(requests, values, |r, v| r.io_class = v as u16),
             Self::Process => each(requests, values, |r, v| r.process = v as u32),

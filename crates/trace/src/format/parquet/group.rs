@@ -148,9 +148,11 @@ fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume:
     let lifetimes = Lifetime::ALL.map(|lifetime| fixed(lifetime.name()));
     let known = |value: u64| (value != NOT_KNOWN).then_some(value.cast_signed());
     // A trace without flags may still have some, such as that of an error.
-    let has_flags = |r: &Request| knows.flags || r.flags != Flags::default();
+    let has_flags =
+        |r: &Request| r.flags.reported() != Flags::default() || knows.flags && !r.flags.has(Flags::NOT_KNOWN);
     let flag = |r: &Request, flag: Flags| has_flags(r).then_some(r.flags.has(flag));
-    let has_lifetime = |r: &Request| knows.lifetime || r.lifetime != Lifetime::NotSet;
+    let has_lifetime =
+        |r: &Request| r.lifetime != Lifetime::NotSet || knows.lifetime && !r.flags.has(Flags::NO_LIFETIME);
     group.all::<Int64Type>(|r| r.issued_ns.cast_signed())?;
     group.all::<ByteArrayType>(|r| ops[r.op as usize].clone())?;
     group.all::<Int64Type>(|r| r.offset_bytes.cast_signed())?;
@@ -161,7 +163,7 @@ fn write_rows(mut group: Group<'_, '_>, texts: &Texts, knows: Knows, has_volume:
         group.some::<ByteArrayType>(|r| text(&texts.volumes, r.volume))?;
     }
     group.some::<ByteArrayType>(|r| has_lifetime(r).then(|| lifetimes[r.lifetime as usize].clone()))?;
-    group.some::<Int32Type>(|r| has_flags(r).then_some(i32::from(r.flags.0)))?;
+    group.some::<Int32Type>(|r| has_flags(r).then_some(i32::from(r.flags.reported().0)))?;
     group.some::<BoolType>(|r| flag(r, Flags::META))?;
     group.some::<BoolType>(|r| flag(r, Flags::SYNC))?;
     group.some::<BoolType>(|r| flag(r, Flags::FUA))?;

@@ -64,7 +64,7 @@ impl ParquetTrace {
         let input = File::open(path).and_then(Input::new).map_err(open)?;
         let index = index(&input)?;
         check_rows(&index, input.len())?;
-        let columns = columns(&index)?;
+        let mut columns = columns(&index)?;
         let keys = index.file_metadata().key_value_metadata();
         let key = |name: &str| {
             let pair = keys.into_iter().flatten().find(|pair| pair.key == name);
@@ -87,6 +87,14 @@ impl ParquetTrace {
         });
         let of_directory = || path.parent().and_then(volume_of);
         let volume = if has(Field::Volume) { None } else { key(KEY_VOLUME).map(str::to_owned).or_else(of_directory) };
+        // Of a trace that tells none at all, no request is marked as one without.
+        for column in &mut columns {
+            match column.field {
+                Field::Flags if !knows.flags => column.null = 0,
+                Field::Lifetime if !knows.lifetime => column.null = 0,
+                _ => {}
+            }
+        }
         Ok(Self {
             input: Arc::new(input),
             index,

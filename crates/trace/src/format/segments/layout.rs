@@ -297,7 +297,7 @@ impl Captured {
         bytes[60..64].copy_from_slice(&request.pid.to_le_bytes());
         bytes[64..68].copy_from_slice(&self.file_system.to_le_bytes());
         bytes[68..70].copy_from_slice(&request.depth.to_le_bytes());
-        bytes[70..72].copy_from_slice(&request.flags.0.to_le_bytes());
+        bytes[70..72].copy_from_slice(&request.flags.reported().0.to_le_bytes());
         bytes[72] = request.op as u8;
         bytes[73] = request.lifetime as u8;
         bytes[76..80].copy_from_slice(&self.generation.to_le_bytes());
