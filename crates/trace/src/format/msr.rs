@@ -22,10 +22,12 @@ impl Msr {
 }
 
 fn op(field: &[u8]) -> Result<Op, Bad> {
-    match field {
-        b"Read" | b"read" => Ok(Op::Read),
-        b"Write" | b"write" => Ok(Op::Write),
-        _ => Err("the type is neither Read nor Write"),
+    if field.eq_ignore_ascii_case(b"Read") {
+        Ok(Op::Read)
+    } else if field.eq_ignore_ascii_case(b"Write") {
+        Ok(Op::Write)
+    } else {
+        Err("the type is neither Read nor Write")
     }
 }
 

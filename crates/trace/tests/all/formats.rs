@@ -224,6 +224,16 @@ fn regression_disksims_unit_is_one_for_the_file() {
     assert_eq!((bad.requests.len(), bad.faults.count, bad.requests[9999].issued_ns), (10_000, 1, 9999));
 }
 
+/// `WRITE` was no write.
+#[test]
+fn regression_the_types_of_msr_have_any_case() {
+    let line = |of: &str| format!("128166372003061629,hm,1,{of},0,4096,7\n");
+    let text: String = ["READ", "read", "Write", "WRITE", "wRiTe"].map(line).concat();
+    let trace = detected(text.as_bytes(), Format::Msr);
+    let ops: Vec<Op> = trace.requests.iter().map(|request| request.op).collect();
+    assert_eq!(ops, [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write]);
+}
+
 /// Lines that must be faults, for one format after the other.
 #[test]
 fn bad_lines_are_counted_and_located() {
