@@ -5,6 +5,8 @@ pub(super) type Bad = &'static str;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
 const NS_PER_S: u64 = 1_000_000_000;
+/// The longest latency or wait: less than a day.
+pub(super) const DURATION_NS_MAX: u64 = 86_400 * NS_PER_S - 1;
 
 /// The fields of a line between delimiters, from left to right.
 pub(super) struct Fields<'a> {
@@ -195,7 +197,7 @@ pub(super) fn decimal(field: &[u8], scale_digits: usize) -> Result<u64, Bad> {
 /// Checks a request's latency, which must be less than a day.
 #[inline]
 pub(super) fn duration_ns(duration_ns: u64) -> Result<u64, Bad> {
-    if duration_ns < 86_400 * NS_PER_S { Ok(duration_ns) } else { Err("a duration is absurd: more than a day") }
+    if duration_ns <= DURATION_NS_MAX { Ok(duration_ns) } else { Err("a duration is absurd: more than a day") }
 }
 
 /// Offset and length in bytes of a range given in sectors of 512 bytes.

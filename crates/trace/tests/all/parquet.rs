@@ -11,6 +11,8 @@ use std::sync::Arc;
 const KNOWS_ALL: Knows =
     Knows { op: true, time: true, latency: true, depth: true, flags: true, lifetime: true, process: true, file: true };
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 /// A request with its names.
 #[derive(Clone, Debug, PartialEq)]
 struct Named {
@@ -72,7 +74,7 @@ fn maybe(unknown: u64, end: u64) -> impl Strategy<Value = u64> {
 }
 
 fn any_row() -> impl Strategy<Value = Named> {
-    let numbers = (maybe(0, 1 << 63), maybe(NOT_KNOWN, 1 << 63), maybe(NOT_KNOWN, 1 << 63), maybe(0, 1 << 63));
+    let numbers = (maybe(0, 1 << 63), maybe(NOT_KNOWN, DAY_NS), maybe(NOT_KNOWN, DAY_NS), maybe(0, 1 << 63));
     let more = (maybe(0, 1 << 63), any::<u64>(), any::<u64>(), any::<u32>(), any::<u16>(), any::<u16>(), any::<u16>());
     let names = ("[a-c]?", "[a-z é]{0,3}", "(/[ab]{1,2}){0,3}");
     (numbers, more, names, 0..Op::ALL.len(), 0..Lifetime::ALL.len()).prop_map(|(numbers, more, names, op, lifetime)| {
@@ -415,6 +417,23 @@ fn regression_a_file_of_others_in_zstandard_is_read() {
     let read = read(&mut ParquetTrace::open(&path).unwrap()).unwrap();
     let last = &read[999].request;
     assert_eq!((last.issued_ns, last.len_bytes), (999 * 4096, 4096));
+}
+
+/// A latency of a day, which every other format refuses, was taken.
+#[test]
+fn regression_a_duration_of_a_day_is_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.parquet");
+    let mut rows = sample(3);
+    rows[0].request.latency_ns = DAY_NS - 1;
+    rows[1].request.latency_ns = DAY_NS;
+    rows[2].request.queued_ns = DAY_NS;
+    write(&path, KNOWS_ALL, &rows, 3);
+    let mut trace = ParquetTrace::open(&path).unwrap();
+    assert_eq!(read(&mut trace).unwrap(), rows[..1]);
+    let first: Vec<_> = trace.faults().first.iter().map(|fault| (fault.place, fault.what.as_str())).collect();
+    let whats = ["latency_ns of 86400000000000 is out of range", "queued_ns of 86400000000000 is out of range"];
+    assert_eq!(first, [(2, whats[0]), (3, whats[1])]);
 }
 
 /// Nulls of a file that also had values became values: `not-set`, flags that are 0, and false.

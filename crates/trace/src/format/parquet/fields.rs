@@ -1,5 +1,6 @@
 //! The columns of a trace: their names, and their effect on a request.
 
+use crate::format::fields::DURATION_NS_MAX;
 use crate::{Flags, Lifetime, Op, Request};
 use std::ops::RangeInclusive;
 
@@ -122,7 +123,7 @@ impl Field {
             Self::Op => 0..=Op::ALL.len() as i64 - 1,
             // One before the last is not used: texts do not become it.
             Self::Lifetime => 0..=LIFETIME_NOT_KNOWN,
-            Self::Latency | Self::Queued => -1..=i64::MAX,
+            Self::Latency | Self::Queued => -1..=DURATION_NS_MAX.cast_signed(),
             Self::Flags => -1..=i64::from(u16::MAX),
             Self::Depth | Self::IoClass => 0..=i64::from(u16::MAX),
             Self::Pid => 0..=i64::from(u32::MAX),
