@@ -10,6 +10,10 @@ use super::text::LineFormat;
 use crate::{Flags, Knows, Names, Request};
 
 const MINOR_MAX: u64 = 0xf_ffff;
+/// How blkparse names a file that it reads.
+const INPUT: &[u8] = b"Input file ";
+/// How the parts of its summary begin.
+const SUMMARY: [&[u8]; 5] = [b"CPU", b"Total (", b"Throughput (", b"Events (", b"Skips:"];
 /// What blkparse prints for an unknown name.
 const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
@@ -19,7 +23,7 @@ pub(super) struct Blkparse {
     process: Namer,
     /// The last device, and its volume number.
     volume: Option<(u32, u32)>,
-    /// Whether the summary after the events has begun.
+    /// Whether a summary has begun; events may follow it.
     is_over: bool,
     /// Number of lost events according to the summary.
     missing: u64,
@@ -47,6 +51,11 @@ fn device(field: &[u8]) -> Result<u32, Bad> {
         return Err(bad);
     }
     u32::try_from(major << 20 | minor).map_err(|_| bad)
+}
+
+/// Whether a line begins as an event does, and no line of a summary.
+fn is_event(mut line: &[u8]) -> bool {
+    word(&mut line).is_some_and(|field| device(field).is_ok())
 }
 
 fn action(field: &[u8]) -> Option<Action> {
@@ -108,8 +117,8 @@ fn tail(mut rest: &[u8]) -> Result<Option<Tail<'_>>, Bad> {
 
 impl LineFormat for Blkparse {
     fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
-        self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
-        if self.is_over {
+        self.is_over |= SUMMARY.iter().any(|begin| line.starts_with(begin));
+        if line.starts_with(INPUT) || self.is_over && !is_event(line) {
             self.missing = self.missing.saturating_add(skipped(line));
             return Ok(());
         }

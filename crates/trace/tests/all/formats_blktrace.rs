@@ -483,6 +483,20 @@ fn regression_a_flush_that_completes_with_its_time_has_its_latency() {
     }
 }
 
+/// Names of files, and parts of a summary other than the usual first ones, counted as unreadable.
+#[test]
+fn regression_what_blkparse_says_besides_events_is_no_fault() {
+    let events = String::from_utf8(text_of(drive(10))).unwrap();
+    let (first, last) = events.split_at(events.match_indices('\n').nth(14).unwrap().0 + 1);
+    let text = format!(
+        "Input file sda.blktrace.0 added\nInput file sda.blktrace.1 added\n{first}Throughput (R/W): 0KiB/s / 0KiB/s\n\
+         Skips: 3 forward (7 -  33.3%)\nEvents (8,0): 15 entries\nTotal (8,0):\n Reads Queued:           0,        0KiB\n\
+         {last}Input file sda.blktrace.2 added\n"
+    );
+    let trace = read_bytes(text.into_bytes());
+    assert_eq!((trace.requests.len(), trace.faults.count, trace.faults.missing), (10, 0, 7), "{:?}", trace.faults);
+}
+
 /// Latencies in microseconds and depths.
 fn latencies(trace: &Trace) -> Vec<(Option<u64>, u16)> {
     let of = |r: &Request| ((r.latency_ns != NOT_KNOWN).then_some(r.latency_ns / 1000), r.depth);
