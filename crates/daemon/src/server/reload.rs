@@ -6,7 +6,7 @@ use super::answer::attach_evidence;
 use super::beside::Beside;
 use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, wanted};
-use super::reload_exports::{ExportChanges, block_devices, exports_in_force, machine_devices};
+use super::reload_exports::{ExportChanges, Outcome, block_devices, exports_in_force, machine_devices};
 use super::service_manager;
 use super::snapshot::Fixed;
 use super::tls;
@@ -35,15 +35,6 @@ pub struct Reloader {
     /// reading of certificates.
     looking: Option<Beside<Vec<Offers>>>,
     look_again: bool,
-}
-
-/// What a reload has done, and what it could not do.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub done: Vec<String>,
-    pub refused: Vec<String>,
-    /// Exports that stay as they were: clients use them, or a virtual machine may.
-    pub kept: Vec<String>,
 }
 
 /// What a reload reads. It has a thread of its own, because the file system or a name server may block.

@@ -2,7 +2,6 @@
 
 use super::access::SocketAccess;
 use super::configured::new_export;
-use super::reload::Outcome;
 use super::snapshot::Fixed;
 use super::users;
 use crate::config::{self, Config, Export};
@@ -10,6 +9,15 @@ use crate::pool::PoolBackend;
 use crate::text::chain;
 use forebay_export::{Access, Listen, ServerControl, TlsNeed};
 use forebay_volume::Engine;
+
+/// What a reload has done, and what it could not do.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub done: Vec<String>,
+    pub refused: Vec<String>,
+    /// Exports that stay as they were: clients use them, or a virtual machine may.
+    pub kept: Vec<String>,
+}
 
 /// From the exports of the configuration in force to those of the new one.
 pub(super) struct ExportChanges<'a> {

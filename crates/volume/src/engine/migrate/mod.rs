@@ -220,7 +220,7 @@ impl Engine {
             return;
         }
         if !are_mended {
-            self.migrate.was_in_vain(band, generation, now_ns);
+            self.migrate.note_in_vain(band, generation, now_ns);
         }
         // Where a device reads nothing at all there are many such bands.
         self.migrate.not_before_ns = self.migrate.not_before_ns.max(now_ns.saturating_add(due::PAUSE_IN_VAIN_NS));

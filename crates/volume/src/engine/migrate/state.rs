@@ -154,7 +154,7 @@ impl Migrate {
 
     /// A collection of a band, in this generation, ended without having moved anything, for example as the last blocks in it cannot be read: the band is left
     /// alone, the longer the more often that was so. To the choice of victims it is the best of all, and stays that.
-    pub(super) fn was_in_vain(&mut self, band: u32, generation: u32, now_ns: u64) {
+    pub(super) fn note_in_vain(&mut self, band: u32, generation: u32, now_ns: u64) {
         let entry = self.in_vain.entry(band).or_default();
         let before = if entry.0 == generation { entry.1 } else { 0 };
         *entry = (generation, before + 1);
