@@ -17,12 +17,26 @@ const FAR_ABOVE_NEXT: u64 = 16;
 #[derive(Default)]
 pub(super) struct Usual {
     latencies_ns: HashMap<(u32, Op), u64, Seed>,
+    /// The device and operation of the last request, which the next mostly has too, and their latency, which is not in the table yet.
+    last: Option<((u32, Op), u64)>,
 }
 
 impl Usual {
     pub fn learn(&mut self, event: &Event, latency_ns: u64) {
-        let usual_ns = self.latencies_ns.entry((event.device, event.op)).or_insert(latency_ns);
-        *usual_ns = (*usual_ns).saturating_mul(OF_LATEST - 1).saturating_add(latency_ns) / OF_LATEST;
+        let of = (event.device, event.op);
+        let usual_ns = self.of(of).unwrap_or(latency_ns);
+        if let Some((last, last_ns)) = self.last.filter(|(last, _)| *last != of) {
+            self.latencies_ns.insert(last, last_ns);
+        }
+        self.last = Some((of, usual_ns.saturating_mul(OF_LATEST - 1).saturating_add(latency_ns) / OF_LATEST));
+    }
+
+    /// The usual latency of a device and operation.
+    fn of(&self, of: (u32, Op)) -> Option<u64> {
+        match self.last {
+            Some((last, usual_ns)) if last == of => Some(usual_ns),
+            _ => self.latencies_ns.get(&of).copied(),
+        }
     }
 
     /// The index of the request that a completion ends, among the ages of like ones, newest first: the oldest that is not far above the
@@ -31,7 +45,7 @@ impl Usual {
         let oldest = ages_ns.len().saturating_sub(1);
         let is_usual = |age_ns: u64| {
             let (times, of) = FAR_ABOVE;
-            let usual_ns = self.latencies_ns.get(&(event.device, event.op));
+            let usual_ns = self.of((event.device, event.op));
             usual_ns.is_some_and(|usual_ns| age_ns.saturating_mul(of) < usual_ns.saturating_mul(times))
         };
         let is_near_next = |index: usize| ages_ns[index] < ages_ns[index - 1].saturating_mul(FAR_ABOVE_NEXT);
