@@ -171,7 +171,11 @@ impl Publish {
                 let section = config.export.iter().find(|export| config.export_name(export) == name);
                 let export = match section.filter(|export| config.export_disk(export) == name) {
                     Some(section) => {
-                        new_export(config, section, &backend.pool.engine).map_err(|error| chain(&error))?
+                        let export = new_export(config, section, &backend.pool.engine);
+                        let mut export = export.map_err(|error| chain(&error))?;
+                        // A section of a block device alone has no door before the next start.
+                        export.access.nbd = true;
+                        export
                     }
                     None => {
                         let (access, description) = (config.access_by_default(), String::new());

@@ -9,6 +9,7 @@ use crate::pool::PoolBackend;
 use crate::text::chain;
 use forebay_export::{Access, Listen, ServerControl, TlsNeed};
 use forebay_volume::Engine;
+use std::collections::BTreeSet;
 
 /// What a reload has done, and what it could not do.
 #[derive(Default)]
@@ -31,8 +32,9 @@ impl ExportChanges<'_> {
     /// those that are block devices of virtual machines by this file or the one before.
     pub fn end(&mut self, engine: &Engine, server: &mut ServerControl<'_>) {
         let Self { before, new, outcome } = self;
-        let machines = machine_devices(before).into_iter().chain(machine_devices(new));
-        outcome.kept.extend(machines.map(|(name, _)| name.to_owned()));
+        let machines = [machine_devices(before), machine_devices(new)].map(|all| all.into_iter().map(|(name, _)| name));
+        let [was_machine, is_machine] = machines.map(BTreeSet::from_iter);
+        outcome.kept.extend(was_machine.symmetric_difference(&is_machine).map(|&name| name.to_owned()));
         let known: Vec<_> = server.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, known) in known {
             let name = &known.name;
@@ -41,10 +43,19 @@ impl ExportChanges<'_> {
                 Some(export) => is_as_configured(&known, export, new, engine),
                 None => !was_named,
             };
+            if is_right && is_machine.contains(name.as_str()) {
+                let doors = new.export.iter().find(|export| new.export_name(export) == name).map(|e| new.access(e));
+                if doors.is_some_and(|doors| opens_more(&doors, &known.access)) {
+                    outcome.refused.push(format!(
+                        "export {name:?} is reached where it was until the next start: a virtual machine uses it, or may"
+                    ));
+                }
+            }
             if is_right {
                 continue;
             }
-            if outcome.kept.contains(name) {
+            if was_machine.contains(name.as_str()) || is_machine.contains(name.as_str()) {
+                outcome.kept.push(name.clone());
                 outcome.refused.push(format!(
                     "export {name:?} stays as it was until the next start: a virtual machine finds it there (`vhost`), or may look for it"
                 ));
@@ -74,6 +85,8 @@ impl ExportChanges<'_> {
             (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
             _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
         }
+        let machines = machine_devices(new);
+        let is_machine = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
         // Exports made by `disk add` are not in the file; the default access applies to them.
         let (by_default, now) = (before.access_by_default(), new.access_by_default());
         let access = |known: &forebay_export::Export| match new
@@ -81,6 +94,12 @@ impl ExportChanges<'_> {
             .iter()
             .find(|export| new.export_name(export) == known.name)
         {
+            Some(export) if is_machine(&known.name) => {
+                // The disk of a machine gets no new doors, but who may come by those that it has changes.
+                let access = new.access(export);
+                let (nbd, network) = (access.nbd && known.access.nbd, access.network && known.access.network);
+                Some(Access { nbd, network, ..access })
+            }
             Some(export) => Some(new.access(export)),
             None => (known.access == by_default).then(|| now.clone()),
         };
@@ -131,10 +150,12 @@ impl ExportChanges<'_> {
         fixed: &mut Fixed,
     ) {
         let Self { new, outcome, .. } = self;
+        let machines = machine_devices(new);
+        let is_machine = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
         for export in &new.export {
             let name = new.export_name(export);
             let is_there = server.exports().iter().any(|(_, known)| known.name == name);
-            if is_there && outcome.kept.iter().any(|kept| kept == name) {
+            if is_there && (outcome.kept.iter().any(|kept| kept == name) || is_machine(name)) {
                 continue;
             }
             if !is_there && waits_for_start(export) {
@@ -201,6 +222,11 @@ fn is_as_configured(known: &forebay_export::Export, export: &Export, config: &Co
     disk == Some(known.disk) && class == known.tag && is_read_only
 }
 
+/// Whether more clients could reach an export than before, whoever may see it.
+fn opens_more(new: &Access, before: &Access) -> bool {
+    new.nbd && !before.nbd || new.network && !before.network
+}
+
 /// Whether an export is only there from the next start on: one of a virtual machine, or one that nobody else could reach.
 fn waits_for_start(export: &Export) -> bool {
     export.vhost.is_some() || export.ublk.is_some() && export.listen().is_none()
@@ -216,9 +242,22 @@ pub(super) fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> V
         name: Some(old.export_name(export).to_owned()),
         ..export.clone()
     });
-    let ublk_before = |name: &str| old.export.iter().find(|export| old.export_name(export) == name)?.ublk;
-    let others = new.export.iter().filter(|export| !is_kept(new.export_name(export)));
-    before.chain(others.map(|export| Export { ublk: ublk_before(new.export_name(export)), ..export.clone() })).collect()
+    let others = new.export.iter().enumerate().filter(|(_, export)| !is_kept(new.export_name(export)));
+    let others = others.map(|(at, export)| {
+        let name = new.export_name(export);
+        let of_name = |export: &&Export| new.export_name(export) == name;
+        // Several sections may be doors of one export, of which one makes it a device.
+        let is_first = !new.export[..at].iter().any(|export| of_name(&export));
+        let device = |of: fn(&Export) -> bool| {
+            let has_it = new.export.iter().filter(of_name).any(of);
+            if has_it { of(export) } else { is_first }
+        };
+        let mut was = old.export.iter().filter(|export| old.export_name(export) == name);
+        let ublk = was.clone().find_map(|export| export.ublk).filter(|_| device(|export| export.ublk.is_some()));
+        let vhost = was.find_map(|export| export.vhost.clone()).filter(|_| device(|export| export.vhost.is_some()));
+        Export { ublk, vhost, ..export.clone() }
+    });
+    before.chain(others).collect()
 }
 
 /// Exports that are block devices of virtual machines, with their sockets.

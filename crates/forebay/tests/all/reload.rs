@@ -63,6 +63,12 @@ fn regression_sighup_makes_no_device_of_a_machine_and_opens_none() {
         assert!(!done.contains("d2"), "{done}");
         assert!(by_socket(&scene, "d2").is_err(), "its machine and others can write it at once");
     }
+    // A door beside it.
+    change(&scene, &(text.clone() + &machine(&format!("{vhost}\n{nbd}"))));
+    for _ in 0..2 {
+        server.reload();
+        assert!(by_socket(&scene, "d2").is_err(), "its machine and others can write it at once");
+    }
     // The other way.
     change(&scene, &(text.replace(&nbd, &vhost) + &machine(&vhost.replace("/v\"", "/v2\""))));
     server.reload();

@@ -7,7 +7,7 @@ use super::halt::{Halt, broken};
 use super::memory::FIRST;
 use crate::base::{BaseImage, Condition};
 use crate::oracle::Made;
-use forebay_block::{BLOCK_BYTES_U64 as BLOCK, DiskId};
+use forebay_block::DiskId;
 use forebay_volume::RequestError;
 use forebay_volume::engine::AdoptionStatus;
 
@@ -75,7 +75,7 @@ impl World<'_> {
             if is_left(self) {
                 let status = self.pool.engine.adoption(disk);
                 let is_in_the_way = self.may_fail() || self.is_damaged || self.pool.engine.read_only_reason().is_some();
-                if !is_in_the_way && !status.as_ref().is_some_and(|status| self.is_known_damage(status)) {
+                if !is_in_the_way && !status.as_ref().is_some_and(|status| self.is_known_damage(disk, status)) {
                     return Err(self.stalled(&format!("a base that is well is not copied: {status:?}")));
                 }
                 continue;
@@ -90,10 +90,13 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether what cannot be copied is damage that is known: a write that a failed flush lost, as what was to be written again could not be read.
-    fn is_known_damage(&self, status: &AdoptionStatus) -> bool {
-        let Some(RequestError::Damaged { disk, offset_bytes }) = status.why else { return false };
-        self.memory.oracle.may_be_unreadable((disk.0, offset_bytes / BLOCK))
+    /// Whether all was looked at, and what cannot be copied is damage that is known: writes of hosts that were lost or damaged, which the base does not replace.
+    fn is_known_damage(&self, disk: DiskId, status: &AdoptionStatus) -> bool {
+        let oracle = &self.memory.oracle;
+        let damaged = oracle.places().into_iter().filter(|&place| place.0 == disk.0 && oracle.may_be_unreadable(place));
+        matches!(status.why, Some(RequestError::Damaged { .. }))
+            && status.done_blocks + status.failed_blocks == status.blocks
+            && status.failed_blocks <= damaged.count() as u64
     }
 
     /// The base of the administered disk is to be detached.

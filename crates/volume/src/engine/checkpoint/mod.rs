@@ -342,7 +342,8 @@ impl Checkpointing<'_> {
         // A failure on the capacity tier ends with a checkpoint that does without it, so it does not count among those
         // after which writes are refused.
         state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
-        if !state.is_given_up_by_capacity {
+        let was_called_off = std::mem::take(&mut state.is_called_off);
+        if !state.is_given_up_by_capacity && !was_called_off {
             state.failures = state.failures.saturating_add(1);
         }
         if let Some(error) = error.or(capacity_error) {
@@ -354,7 +355,7 @@ impl Checkpointing<'_> {
         state.pages.abort(self.map, &mut self.space.slots);
         state.summaries_awaited.clear();
         state.requested = true;
-        state.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
+        state.not_before_ns = if was_called_off { 0 } else { self.now_ns.saturating_add(1_000_000_000) };
     }
 }
 

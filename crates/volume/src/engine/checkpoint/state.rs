@@ -88,14 +88,18 @@ pub(crate) struct Checkpoint {
     pub(super) failures: u32,
     /// The last attempt was given up because of what is written to the capacity tier.
     pub(super) is_given_up_by_capacity: bool,
+    /// The checkpoint in progress is to be given up though no device has failed: the next follows at once.
+    pub(super) is_called_off: bool,
     /// Journal position where a recovery from this checkpoint would start.
     pub(super) start: u64,
 }
 
 impl Checkpoint {
-    /// A base is needed again that the root in progress leaves out: where its blob is written already, it must not become durable.
+    /// A base is needed again that the root in progress leaves out: where its blob is written already, it must not become durable. Once its headers are being
+    /// written that cannot be helped any more: then the next root has the base again.
     pub fn keep_base(&mut self) {
         if matches!(self.phase, Phase::Blob | Phase::FlushPages | Phase::CapacityHeader) {
+            self.is_called_off = true;
             self.pages.fail("a base that was to be left out is needed again".to_owned());
         }
     }
@@ -130,6 +134,7 @@ impl Checkpoint {
             not_before_ns: 0,
             failures: 0,
             is_given_up_by_capacity: false,
+            is_called_off: false,
             start: 0,
         }
     }

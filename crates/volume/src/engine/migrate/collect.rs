@@ -44,7 +44,9 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
 /// A band whose groups were not all looked at yet. It comes first: one that is nearly free is worth more than several
 /// that are half free.
 pub(super) fn begun_band(rooms: &Moving<'_>) -> Option<u32> {
-    let begun = |band: &u32| rooms.migrate.collects(*band) && !rooms.migrate.excluded_until_ns.contains_key(band);
+    let begun = |band: &u32| {
+        rooms.migrate.collects(*band) && !rooms.migrate.is_excluded(*band, rooms.space.bands.get(*band).generation)
+    };
     let jobs = rooms.migrate.jobs.iter().filter_map(|(_, job)| match job.kind {
         JobKind::Collect { band } => Some(band),
         JobKind::Destage => None,
@@ -168,7 +170,7 @@ pub(super) fn summary_read(
         look_up(job, start, &entries);
     } else {
         rooms.stats.counters.summary_errors += 1;
-        rooms.migrate.exclude(band, rooms.now_ns);
+        rooms.migrate.exclude(band, table.generation, rooms.now_ns);
     }
     read_summaries(rooms, id, band)
 }

@@ -15,8 +15,6 @@ use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-/// The same after a collection that moved nothing, as the next band may have something to move.
-pub(super) const PAUSE_IN_VAIN_NS: u64 = 10_000_000;
 /// How often that wait doubles at most, once more jobs have failed than [`FAILURES_MAX`].
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After this many jobs in a row that failed or found nothing, requests that wait for space are refused. More than a
@@ -94,9 +92,30 @@ fn bands_to_be_free(rooms: &Moving<'_>) -> usize {
     rooms.space.freed.bands() + rooms.checkpoint.capacity.pinned() + rooms.summaries.trimming().len()
 }
 
-/// The band whose collection pays best: one that is begun, or the best of the others.
+/// The band whose collection pays best: one that is begun, or the best of the others. Those out of which nothing could be moved come last.
 pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
-    begun_band(rooms).or_else(|| rooms.space.bands.victim(|band| rooms.migrate.leaves_alone(band)))
+    let Moving { migrate, space, .. } = rooms;
+    let rest = || space.bands.victim(|band| migrate.leaves_alone(band, space.bands.get(band).generation));
+    begun_band(rooms).or_else(|| better_victim(rooms)).or_else(rest)
+}
+
+/// The best victim of those out of which something could be moved as far as is known.
+fn better_victim(rooms: &Moving<'_>) -> Option<u32> {
+    let Moving { migrate, space, .. } = rooms;
+    space.bands.victim(|band| {
+        let generation = space.bands.get(band).generation;
+        migrate.comes_last(band, generation) || migrate.leaves_alone(band, generation)
+    })
+}
+
+/// Whether there is such a victim.
+pub(super) fn has_better_victim(rooms: &Moving<'_>) -> bool {
+    better_victim(rooms).is_some()
+}
+
+/// Whether so many collections in a row have moved nothing that those which wait for long need not wait for more.
+pub(super) fn is_in_vain(migrate: &Migrate) -> bool {
+    migrate.in_vain >= FAILURES_MAX
 }
 
 /// A band whose parity does not match its data, where there is room for its valid blocks.

@@ -35,8 +35,7 @@ impl Engine {
     pub(crate) fn migrate_tick(&mut self) {
         self.space.changed = true;
         let now_ns = self.clock.now_ns();
-        self.migrate.excluded_until_ns.retain(|_, until_ns| now_ns < *until_ns);
-        self.migrate.together.tick(now_ns);
+        self.migrate.tick(now_ns);
         if self.summaries.is_due() {
             self.summaries.write(&mut self.space.bands, &mut self.outbox, now_ns);
         }
@@ -150,7 +149,7 @@ impl Engine {
             (_, JobKind::Collect { band }) => {
                 let leaf = job.lookups.last().map(Moved::leaf);
                 while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
-                self.migrate.exclude(band, self.clock.now_ns());
+                self.migrate.exclude(band, self.space.bands.get(band).generation, self.clock.now_ns());
             }
             (_, JobKind::Destage) if job.together.is_some() => {
                 gather_together::pass_over_leaf(&mut self.moving(), id);
@@ -183,12 +182,15 @@ impl Engine {
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
-        // Of what other jobs do not wait for: a band out of which nothing can be moved, and data that did not wait any more.
-        let is_vain = match job.kind {
-            JobKind::Collect { band } if pause && !job.failed => {
-                self.left_alone(band, job.is_wrong);
-                true
+        if !pause && !job.failed && !job.candidates.is_empty() {
+            self.migrate.in_vain = 0;
+            if let JobKind::Collect { band } = job.kind {
+                self.migrate.moved_some(band, self.space.bands.get(band).generation);
             }
+        }
+        // Other jobs do not wait for a band out of which nothing can be moved, nor for data that did not wait any more.
+        let is_vain = match job.kind {
+            JobKind::Collect { band } if pause && !job.failed && !job.is_wrong => self.leave_alone(band),
             JobKind::Destage => job.together.is_some() && pause && !job.failed,
             _ => false,
         };
@@ -213,17 +215,16 @@ impl Engine {
         }
     }
 
-    /// Nothing could be moved out of a band; where blocks in it `are_mended` they may be moved the next time.
-    fn left_alone(&mut self, band: u32, are_mended: bool) {
-        let (generation, now_ns) = (self.space.bands.get(band).generation, self.clock.now_ns());
-        if self.migrate.is_vain_suspect(band, generation, now_ns) {
-            return;
+    /// Nothing could be moved out of a band. Returns whether other jobs go on at once.
+    fn leave_alone(&mut self, band: u32) -> bool {
+        let (now_ns, root) = (self.clock.now_ns(), self.space.bands.get(band));
+        if self.migrate.is_vain_suspect(band, root.generation, now_ns) {
+            return true;
         }
-        if !are_mended {
-            self.migrate.note_in_vain(band, generation, now_ns);
+        if root.valid > 0 {
+            self.migrate.moved_nothing(band, root.generation, now_ns);
         }
-        // Where a device reads nothing at all there are many such bands.
-        self.migrate.not_before_ns = self.migrate.not_before_ns.max(now_ns.saturating_add(due::PAUSE_IN_VAIN_NS));
+        due::has_better_victim(&self.moving())
     }
 
     /// The rooms between which jobs move data.
@@ -271,6 +272,11 @@ impl Engine {
     /// Whether a job is in progress, or one could free something now or after the pause.
     pub(crate) fn migrate_may_free(&mut self) -> bool {
         due::may_free(&self.moving())
+    }
+
+    /// Whether collections go on and move nothing.
+    pub(crate) fn migrates_in_vain(&self) -> bool {
+        due::is_in_vain(&self.migrate)
     }
 
     /// Slots that should be free for hosts.

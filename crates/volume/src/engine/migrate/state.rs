@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a band whose collection failed is left alone, in nanoseconds: the fault may pass.
 const AVOID_NS: u64 = 10_000_000_000;
-/// How often that doubles at most, once nothing could be moved out of a band again and again.
-const AVOID_DOUBLINGS_MAX: u32 = 6;
+/// For how long a band out of which nothing could be moved comes behind all others, in nanoseconds: to the choice of victims it is the best of all, and stays that.
+const LAST_NS: u64 = 600_000_000_000;
 /// How often it is tried to empty a band whose parity does not match its data.
 const SUSPECT_TRIES_MAX: u32 = 3;
 
@@ -53,10 +53,12 @@ pub(crate) struct Migrate {
     pub(super) deferred: Vec<Freed>,
     /// Bands that are collected in part.
     pub(super) rounds: BTreeMap<u32, Round>,
-    /// Bands whose collection failed, and until when they are left alone.
-    pub(super) excluded_until_ns: BTreeMap<u32, u64>,
-    /// Bands out of which nothing could be moved: the generation of the band, and how often in a row.
-    in_vain: BTreeMap<u32, (u32, u32)>,
+    /// Bands whose collection failed, in this generation, and until when they are left alone.
+    excluded_until_ns: BTreeMap<u32, (u32, u64)>,
+    /// Bands out of which nothing could be moved, in this generation, and until when they come behind all others.
+    last_until_ns: BTreeMap<u32, (u32, u64)>,
+    /// Collections in a row that moved nothing.
+    pub(super) in_vain: u32,
     /// Bands in which collections found something wrong that may be mended: the generation of the band, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
     /// Suspects: bands whose parity does not match their data, so that the data is moved away. With the generation of the band, and how often that was tried in
@@ -108,9 +110,40 @@ impl Migrate {
         self.paused = paused;
     }
 
-    /// Leaves a band alone for a while.
-    pub(super) fn exclude(&mut self, band: u32, now_ns: u64) {
-        self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS));
+    /// Time passes: bands are tried again.
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        self.excluded_until_ns.retain(|_, (_, until_ns)| now_ns < *until_ns);
+        self.last_until_ns.retain(|_, (_, until_ns)| now_ns < *until_ns);
+        self.together.tick(now_ns);
+    }
+
+    /// Leaves a band, in this generation, alone for a while.
+    pub(super) fn exclude(&mut self, band: u32, generation: u32, now_ns: u64) {
+        self.excluded_until_ns.insert(band, (generation, now_ns.saturating_add(AVOID_NS)));
+    }
+
+    /// Whether a band, in this generation, is left alone for a while.
+    pub(super) fn is_excluded(&self, band: u32, generation: u32) -> bool {
+        self.excluded_until_ns.get(&band).is_some_and(|&(of, _)| of == generation)
+    }
+
+    /// A collection of a band, in this generation, ended without having moved anything, for example as the last blocks in it cannot be read.
+    pub(super) fn moved_nothing(&mut self, band: u32, generation: u32, now_ns: u64) {
+        self.in_vain = self.in_vain.saturating_add(1);
+        self.exclude(band, generation, now_ns);
+        self.last_until_ns.insert(band, (generation, now_ns.saturating_add(LAST_NS)));
+    }
+
+    /// A collection of a band, in this generation, moved something. Where nothing could be moved out of it before, a device did not answer, and does now.
+    pub(super) fn moved_some(&mut self, band: u32, generation: u32) {
+        if self.comes_last(band, generation) {
+            self.last_until_ns.clear();
+        }
+    }
+
+    /// Whether a band, in this generation, comes behind all others.
+    pub(super) fn comes_last(&self, band: u32, generation: u32) -> bool {
+        self.last_until_ns.get(&band).is_some_and(|&(of, _)| of == generation)
     }
 
     /// Notes that blocks of a band, in this generation, could not be moved away.
@@ -147,19 +180,9 @@ impl Migrate {
             if let Some((_, tries)) = self.suspects.get_mut(&band) {
                 *tries += 1;
             }
-            self.exclude(band, now_ns);
+            self.exclude(band, generation, now_ns);
         }
         is_suspect
-    }
-
-    /// A collection of a band, in this generation, ended without having moved anything, for example as the last blocks in it cannot be read: the band is left
-    /// alone, the longer the more often that was so. To the choice of victims it is the best of all, and stays that.
-    pub(super) fn note_in_vain(&mut self, band: u32, generation: u32, now_ns: u64) {
-        let entry = self.in_vain.entry(band).or_default();
-        let before = if entry.0 == generation { entry.1 } else { 0 };
-        *entry = (generation, before + 1);
-        let longer = before.min(AVOID_DOUBLINGS_MAX);
-        self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS << longer));
     }
 
     /// The first suspect that can be collected now. Those that were emptied or given up are forgotten.
@@ -167,7 +190,10 @@ impl Migrate {
         let is_over = |&(&band, &suspect): &(&u32, &(u32, u32))| is_over(band, suspect, bands);
         let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
         over.iter().for_each(|band| _ = self.suspects.remove(band));
-        self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
+        self.suspects
+            .keys()
+            .copied()
+            .find(|&band| bands.may_collect(band) && !self.leaves_alone(band, bands.get(band).generation))
     }
 
     /// Whether there are suspects that are still to be emptied.
@@ -194,9 +220,9 @@ impl Migrate {
         self.jobs.iter().any(|(_, job)| job.kind == JobKind::Collect { band })
     }
 
-    /// Whether a band is not to be collected now: its collection failed lately, or is in progress.
-    pub(super) fn leaves_alone(&self, band: u32) -> bool {
-        self.excluded_until_ns.contains_key(&band) || self.collects(band)
+    /// Whether a band, in this generation, is not to be collected now: its collection failed lately, or is in progress.
+    pub(super) fn leaves_alone(&self, band: u32, generation: u32) -> bool {
+        self.is_excluded(band, generation) || self.collects(band)
     }
 
     /// Freed space that is kept back for jobs.

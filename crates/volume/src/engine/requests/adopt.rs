@@ -11,7 +11,7 @@ use crate::engine::map::Map;
 use crate::engine::scrub::Blocks;
 use crate::layout::base::Base;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
-use crate::map::index::NO_FRAME;
+use crate::map::index::{Disk, NO_FRAME};
 use crate::request::RequestError;
 use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Buf, DiskId, IoError};
 use std::ops::Range;
@@ -124,7 +124,8 @@ impl Engine {
 
     /// Some of what the pool has of a disk is lost or damaged: its base may have the only good copy, and stays.
     pub(in crate::engine) fn keep_base(&mut self, disk: DiskId) {
-        if let Some(disk) = self.map.disk_mut(disk).filter(|disk| disk.leaves_base) {
+        let is_kept = |disk: &&mut Disk| disk.leaves_base && !disk.is_being_removed();
+        if let Some(disk) = self.map.disk_mut(disk).filter(is_kept) {
             disk.leaves_base = false;
             // A checkpoint that leaves the base out may be in progress.
             self.checkpoint.keep_base();

@@ -11,6 +11,9 @@ use crate::request::RequestError;
 use forebay_block::{BLOCK_BYTES as BLOCK, Buf, ClassId, IoError, Op, Vectored};
 use smallvec::SmallVec;
 
+/// The device with the copies.
+const FAST: usize = 0;
+
 impl Engine {
     /// Reads the block that is partly overwritten.
     pub(super) fn start_merge(&mut self, id: u32, frame: u32) {
@@ -54,10 +57,10 @@ impl Engine {
         }
     }
 
-    /// From where the rest of a block is read at first: its copy on the fast tier, where there is one. That may be the last good one.
+    /// From where the rest of a block is read: first its copy on the fast tier, of each member, where there is one. That may be the last good one.
     fn place_of_rest(&self, id: u32, named: Named) -> Named {
         let piece = &self.requests.pieces[id as usize];
-        if piece.attempts > 0 || self.setup.extents.is_fast(named.span.location) {
+        if piece.attempts >= self.setup.read_attempts(FAST) || self.setup.extents.is_fast(named.span.location) {
             return named;
         }
         let copy = self.copies.find(piece.disk, piece.block(), named.span.location);

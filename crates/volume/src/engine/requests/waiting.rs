@@ -95,7 +95,7 @@ impl Engine {
         } else if wants == Wants::Space
             && !self.space.pace.is_closed()
             && !self.space.bands.groups().awaits_flush()
-            && !self.migrate_may_free()
+            && (!self.migrate_may_free() || self.migrates_in_vain() && self.waited_too_long(id))
             && (self.waited_too_long(id) && self.space.freed.bands() == 0
                 || self.space.freed.is_empty()
                     && self.outbox.is_empty()

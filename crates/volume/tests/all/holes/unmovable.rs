@@ -3,6 +3,7 @@
 use super::device::Kind;
 use super::rig::{BULK, CAPACITY, Rig, Setup, failed};
 use forebay_block::Random;
+use forebay_volume::RequestError;
 
 /// Blocks of hosts, in more than a third of the bands.
 const BLOCKS: u64 = 1600;
@@ -41,5 +42,63 @@ fn regression_bands_that_cannot_be_emptied_hold_up_no_others() {
                 }
             });
         }
+    }
+}
+
+/// Milliseconds until a write is answered, and whether it found space.
+fn wait_for_space(rig: &mut Rig, block: u64) -> (u64, bool) {
+    let token = rig.write_run(block, 1, 1 << 20, false, BULK);
+    for waited_ms in 1..100_000 {
+        rig.poll();
+        match rig.answer(token) {
+            None => {}
+            Some(Ok(_)) => return (waited_ms, true),
+            Some(Err(RequestError::NoSpace)) => return (waited_ms, false),
+            Some(Err(error)) => panic!("{error}"),
+        }
+    }
+    panic!("a write waits for ever");
+}
+
+/// Bands that a device could not read for a while were left alone for up to ten minutes after it was well again, and writes that waited for space meanwhile got an
+/// answer only when each band had been tried.
+#[test]
+fn regression_an_outage_of_reads_is_over_when_the_device_is_well() {
+    for (bands, of_each) in [(256, 10), (128, 12), (1024, 10)] {
+        let setup =
+            Setup { capacity_bytes: bands * (64 << 10), fast_bytes: 17 << 18, disk_bytes: 1 << 30, ..Setup::default() };
+        let mut rig = Rig::new(&setup);
+        let blocks = bands * of_each;
+        for first in (0..blocks).step_by(TOGETHER as usize) {
+            rig.put_run(first, TOGETHER.min(blocks - first), 1);
+        }
+        let mut random = Random::new(7);
+        for number in 0..bands * TOGETHER {
+            let token = rig.write_run(random.below(blocks), 1, number as u32 + 2, false, BULK);
+            rig.wait(token).unwrap();
+        }
+        rig.devices[CAPACITY].rule(|seen| failed(seen.kind == Kind::Read));
+        let (mut passed_ms, mut longest_ms) = (0, 0);
+        while passed_ms < 100_000 {
+            let (waited_ms, has_found) = wait_for_space(&mut rig, random.below(blocks));
+            (passed_ms, longest_ms) = (passed_ms + waited_ms, longest_ms.max(waited_ms));
+            if !has_found {
+                rig.polls(100);
+                passed_ms += 100;
+            }
+        }
+        assert!(longest_ms < 20_000, "a write waited for {longest_ms} ms, of {bands} bands");
+        rig.devices[CAPACITY].heal();
+        let mut after_ms = 0;
+        loop {
+            let (waited_ms, has_found) = wait_for_space(&mut rig, random.below(blocks));
+            after_ms += waited_ms;
+            if has_found {
+                break;
+            }
+            rig.polls(100);
+            after_ms += 100;
+        }
+        assert!(after_ms < 20_000, "{after_ms} ms after the device was well, of {bands} bands");
     }
 }
