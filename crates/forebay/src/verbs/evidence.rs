@@ -94,6 +94,14 @@ pub fn table(evidence: &Value) -> String {
             let whys = whys.into_iter().filter_map(|(head, key)| part[key].as_str().map(|why| format!("{head}{why}")));
             lines.extend(whys.map(|why| format!("note: {} of disk {}: {why}", what, text(&source["disk"]))));
         }
+        let left_out = source["files"]["left_out_files"].as_u64().unwrap_or(0);
+        if left_out > 0 {
+            lines.push(format!(
+                "note: files of disk {}: {left_out} were left out so far: there was no room for them (memory.limit), and rules on \
+                 them match nothing, or they had gone before they were looked at",
+                text(&source["disk"])
+            ));
+        }
     }
     lines.join("\n")
 }
