@@ -1,4 +1,5 @@
-//! Shows a life: `show SEED`. A failing life is shrunk first; prints its pool, its rounds and the end of its log.
+//! Shows a failing life: `show SEED` shrinks it first, `show SEED whole` does not, as that takes long where each try does. Prints its pool, its rounds and the end
+//! of its log.
 
 use forebay_sim::{Scenario, live, shrink};
 
@@ -6,7 +7,7 @@ const LOG_LINES: usize = 150;
 
 fn main() {
     let Some(seed) = std::env::args().nth(1).and_then(|text| text.parse::<u64>().ok()) else {
-        println!("show SEED");
+        println!("show SEED [whole]");
         return;
     };
     std::panic::set_hook(Box::new(|_| {}));
@@ -15,7 +16,11 @@ fn main() {
         println!("this life keeps every promise");
         return;
     };
-    let (small, failure) = shrink::shrink(&scenario, failure, &mut shrink::fails);
+    let is_whole = std::env::args().nth(2).is_some_and(|word| word == "whole");
+    let (small, failure) = match is_whole {
+        true => (scenario, failure),
+        false => shrink::shrink(&scenario, failure, &mut shrink::fails),
+    };
     println!("{failure}\n{:#?}", small.shape);
     for (number, round) in small.rounds.iter().enumerate() {
         println!("round {number}: {round:?}");

@@ -4,6 +4,7 @@ use super::World;
 use super::devices::{harmful_strikes, misreads};
 use super::flights::{Flight, InFlight};
 use super::halt::{Halt, broken};
+use crate::device::SimDevice;
 use crate::stamp::{content_of, tag_of};
 use forebay_block::{ClassId, DiskId};
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, RequestError};
@@ -55,7 +56,15 @@ impl World<'_> {
     pub(super) fn stalled(&self, what: &str) -> Halt {
         let (now, effects) = (self.clock.now_ns(), self.power.effects());
         let (flights, engine) = (self.flights.len(), self.pool.engine.describe());
-        broken(&format!("{what}; at {now} ns, {effects} effects, {flights} in progress; {}\n{engine}", self.fill()))
+        let is_idle = |device: &SimDevice| device.next_ns() == u64::MAX;
+        let devices: Vec<_> = self.devices.iter().map(|device| (is_idle(device), device.struck())).collect();
+        let views = [self.pool.devices.mirror(), self.pool.devices.array().map(|array| array.members())];
+        let members: Vec<_> = views.into_iter().flatten().map(|view| format!("{:?}", view.status())).collect();
+        let fill = self.fill();
+        broken(&format!(
+            "{what}; at {now} ns, {effects} effects, {flights} in progress; {fill}\ndevices, whether each is idle and how often a fault struck: {devices:?}\n{}\n{engine}",
+            members.join("\n")
+        ))
     }
 
     fn fill(&self) -> String {
