@@ -298,3 +298,10 @@ fn regression_a_read_may_fail_for_what_was_damaged_when_it_began() {
 fn regression_what_a_failed_flush_lost_is_not_copied_of_a_base() {
     keep_their_promises(&[25_289_707_446_009]);
 }
+
+/// A device went for good while another one was rebuilt: discards waited for ever until the log could be erased, and with as many of them as an array takes at once
+/// writes did, too.
+#[test]
+fn regression_discards_that_wait_for_the_log_hold_no_writes_for_ever() {
+    keep_their_promises(&[21_991_192_587_819]);
+}

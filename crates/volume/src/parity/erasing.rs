@@ -53,11 +53,11 @@ pub(super) fn erased(core: &mut Core, result: &Result<(), IoError>) {
     let Err(error) = result else { return core.roster.settled() };
     core.upkeep.pause.begin(core.view.now_ns());
     // Only failures of single places count, and only in a row: when a half of a batch fails, that says nothing of its other places.
-    if was_one && !core.open.has_slot() {
-        no_place_became_free(core, error);
-        if core.is_settling() {
-            core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
-        }
+    if was_one && (!core.open.has_slot() || !core.discarding.is_empty()) {
+        got_no_further(core, error);
+    }
+    if was_one && !core.open.has_slot() && core.is_settling() {
+        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
     }
 }
 
@@ -67,12 +67,13 @@ pub(super) fn superseded(core: &mut Core, slot: u32, row: u64, result: &Result<(
     let Err(error) = result else { return core.roster.settled() };
     core.retire(slot, row);
     core.own_work_ended(result);
-    no_place_became_free(core, error);
+    got_no_further(core, error);
 }
 
-/// Without a free place in the log nothing more can be written: after some attempts those that wait for one get the failure.
-fn no_place_became_free(core: &mut Core, error: &IoError) {
-    if !core.is_settling() && !core.starved.is_empty() {
+/// Without a free place in the log nothing more can be written, and discards wait until the log has nothing of their rows; as many as an array takes at once
+/// keep all else waiting: after some attempts all get the failure.
+fn got_no_further(core: &mut Core, error: &IoError) {
+    if !core.is_settling() && !(core.starved.is_empty() && core.discarding.is_empty()) {
         core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
     }
 }
