@@ -73,7 +73,8 @@ pub(super) fn superseded(core: &mut Core, slot: u32, row: u64, result: &Result<(
 /// Without a free place in the log nothing more can be written, and discards wait until the log has nothing of their rows; as many as an array takes at once
 /// keep all else waiting: after some attempts all get the failure.
 fn got_no_further(core: &mut Core, error: &IoError) {
-    if !core.is_settling() && !(core.starved.is_empty() && core.discarding.is_empty()) {
+    let somebody_waits = !core.starved.is_empty() || !core.discarding.is_empty();
+    if somebody_waits && !core.is_settling() {
         core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
     }
 }

@@ -190,7 +190,7 @@ impl Engine {
         }
         // Other jobs do not wait for a band out of which nothing can be moved, nor for data that did not wait any more.
         let is_vain = match job.kind {
-            JobKind::Collect { band } if pause && !job.failed && !job.is_wrong => self.leave_alone(band),
+            JobKind::Collect { band } if pause && !job.failed => self.leave_alone(band, job.is_wrong),
             JobKind::Destage => job.together.is_some() && pause && !job.failed,
             _ => false,
         };
@@ -215,11 +215,14 @@ impl Engine {
         }
     }
 
-    /// Nothing could be moved out of a band. Returns whether other jobs go on at once.
-    fn leave_alone(&mut self, band: u32) -> bool {
+    /// Nothing could be moved out of a band; where blocks in it `are_mended` they may be moved the next time. Returns whether other jobs go on at once.
+    fn leave_alone(&mut self, band: u32, are_mended: bool) -> bool {
         let (now_ns, root) = (self.clock.now_ns(), self.space.bands.get(band));
         if self.migrate.is_vain_suspect(band, root.generation, now_ns) {
             return true;
+        }
+        if are_mended {
+            return false;
         }
         if root.valid > 0 {
             self.migrate.moved_nothing(band, root.generation, now_ns);
