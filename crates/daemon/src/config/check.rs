@@ -430,6 +430,11 @@ impl Config {
         export.name.as_deref().unwrap_or_else(|| self.export_disk(export))
     }
 
+    /// The first section of an export; others may be more of its doors.
+    pub fn export_named(&self, name: &str) -> Option<&super::Export> {
+        self.export.iter().find(|export| self.export_name(export) == name)
+    }
+
     /// Name of the disk that an export serves. Without `export.disk` this is the first disk; empty where there are no
     /// disks.
     pub fn export_disk<'a>(&'a self, export: &'a super::Export) -> &'a str {

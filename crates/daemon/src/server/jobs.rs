@@ -1,7 +1,7 @@
 //! Changes that are answered only when they are durable. Each advances step by step in the event loop.
 
 use super::beside::Beside;
-use super::configured::new_export;
+use super::configured::{name_exports, new_export};
 use super::disk_names::{names, no_disk};
 use super::snapshot::disks;
 use crate::config::Config;
@@ -168,24 +168,24 @@ impl Publish {
                 if backend.pool.engine.disks().any(|found| found.id == disk && found.is_being_removed()) {
                     return Err(format!("disk {name:?} is not exported: it is being removed"));
                 }
-                let section = config.export.iter().find(|export| config.export_name(export) == name);
-                let export = match section.filter(|export| config.export_disk(export) == name) {
+                let section = config.export_named(&name).filter(|export| config.export_disk(export) == name);
+                let export = match section {
                     Some(section) => {
-                        let export = new_export(config, section, &backend.pool.engine);
-                        let mut export = export.map_err(|error| chain(&error))?;
-                        // A section of a block device alone has no door before the next start.
-                        export.access.nbd = true;
-                        export
+                        new_export(config, section, &backend.pool.engine).map_err(|error| chain(&error))?
                     }
                     None => {
                         let (access, description) = (config.access_by_default(), String::new());
                         Export { name, disk, size_bytes, read_only: false, tag: None, description, access }
                     }
                 };
+                if !export.access.nbd {
+                    return Err(format!(
+                        "disk {:?} is there, and is exported from the next start on: by its [[export]] it is a block device alone",
+                        export.name
+                    ));
+                }
                 server.exports().add(export).map_err(|error| error.to_string())?;
-                let names: Vec<(u16, String)> =
-                    server.exports().iter().map(|(index, e)| (index, e.name.clone())).collect();
-                backend.pool.engine.prism_mut().set_exports(&names);
+                name_exports(server.exports(), &mut backend.pool.engine);
             }
             Self::Resize { disk, size_bytes } => {
                 let all = server.exports().iter();

@@ -6,7 +6,7 @@ use super::answer::attach_evidence;
 use super::beside::Beside;
 use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, wanted};
-use super::reload_exports::{ExportChanges, Outcome, block_devices, exports_in_force, machine_devices};
+use super::reload_exports::{AsDevices, ExportChanges, Outcome, exports_in_force};
 use super::service_manager;
 use super::snapshot::Fixed;
 use super::tls;
@@ -26,6 +26,8 @@ pub struct Reloader {
     pub file: PathBuf,
     /// The configuration in force.
     pub config: Config,
+    /// The block devices since the start.
+    devices: AsDevices,
     /// Addresses as configured, each with the one that was actually bound.
     pub addresses: Vec<(Listen, Listen)>,
     reading: Option<Beside<Result<Read>>>,
@@ -49,7 +51,8 @@ struct Read {
 impl Reloader {
     /// For the configuration in force, with its addresses as configured and as bound.
     pub fn new(file: PathBuf, config: Config, addresses: Vec<(Listen, Listen)>) -> Self {
-        Self { file, config, addresses, reading: None, read_again: false, looking: None, look_again: false }
+        let devices = AsDevices::of(&config);
+        Self { file, config, devices, addresses, reading: None, read_again: false, looking: None, look_again: false }
     }
 
     /// Begins to read the file again; [`Self::advance`] applies it. The service manager is notified only where the
@@ -195,14 +198,16 @@ impl Reloader {
         if backend.pool.devices.array().is_some() {
             self.config.capacity = new.capacity.clone();
         }
-        let mut exports = ExportChanges { before: &self.config, new: &new, outcome: &mut outcome };
+        let wanted = AsDevices::of(&new);
+        let devices = [&self.devices, &wanted];
+        let mut exports = ExportChanges { before: &self.config, new: &new, devices, outcome: &mut outcome };
         exports.end(&backend.pool.engine, server);
         exports.change_access(server);
         exports.keep_from_others(&self.addresses, server);
         exports.begin(access, &mut self.addresses, (backend, leaving), server, fixed);
         self.evidence(&new, backend, server, &mut outcome);
         name_exports(server.exports(), &mut backend.pool.engine);
-        let restart = self.needs_restart(&new);
+        let restart = self.needs_restart(&new, &wanted);
         compare_disks(&new, &backend.pool.engine);
         for why in &outcome.refused {
             warn!(cause = "reload", "{why}");
@@ -301,14 +306,14 @@ impl Reloader {
     }
 
     /// Names of changed keys that are read only at the start.
-    fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
+    fn needs_restart(&self, new: &Config, devices: &AsDevices) -> Vec<&'static str> {
         let old = &self.config;
         let changed = [
             ("pool.name", old.pool.name != new.pool.name),
             ("pool.overcommit", old.pool.overcommit != new.pool.overcommit),
             ("pool.grouping", old.pool.grouping != new.pool.grouping),
-            ("export.ublk", block_devices(old) != block_devices(new)),
-            ("export.vhost", machine_devices(old) != machine_devices(new)),
+            ("export.ublk", self.devices.of_kernel != devices.of_kernel),
+            ("export.vhost", self.devices.of_machines != devices.of_machines),
             ("[[fast]]", old.fast != new.fast),
             ("[[capacity]]", old.capacity != new.capacity),
             ("memory.limit", old.memory.limit != new.memory.limit),

@@ -9,7 +9,7 @@ use crate::pool::PoolBackend;
 use crate::text::chain;
 use forebay_export::{Access, Listen, ServerControl, TlsNeed};
 use forebay_volume::Engine;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// What a reload has done, and what it could not do.
 #[derive(Default)]
@@ -20,10 +20,35 @@ pub(super) struct Outcome {
     pub kept: Vec<String>,
 }
 
+/// Exports that are block devices, by name: of the kernel with their numbers, of virtual machines with their sockets. A
+/// start alone changes them.
+pub(super) struct AsDevices {
+    pub of_kernel: BTreeMap<String, config::Ublk>,
+    pub of_machines: BTreeMap<String, String>,
+}
+
+impl AsDevices {
+    /// As a configuration has them.
+    pub fn of(config: &Config) -> Self {
+        let name = |export: &Export| config.export_name(export).to_owned();
+        let sections = || config.export.iter();
+        Self {
+            of_kernel: sections().filter_map(|export| Some((name(export), export.ublk?))).collect(),
+            of_machines: sections().filter_map(|export| Some((name(export), export.vhost.clone()?))).collect(),
+        }
+    }
+
+    fn is_of_machine(&self, name: &str) -> bool {
+        self.of_machines.contains_key(name)
+    }
+}
+
 /// From the exports of the configuration in force to those of the new one.
 pub(super) struct ExportChanges<'a> {
     pub before: &'a Config,
     pub new: &'a Config,
+    /// Since the start, and by the new configuration.
+    pub devices: [&'a AsDevices; 2],
     pub outcome: &'a mut Outcome,
 }
 
@@ -31,30 +56,26 @@ impl ExportChanges<'_> {
     /// Removes exports that are not configured any more, or differently, whatever made them. Those with clients stay, and
     /// those that are block devices of virtual machines by this file or the one before.
     pub fn end(&mut self, engine: &Engine, server: &mut ServerControl<'_>) {
-        let Self { before, new, outcome } = self;
-        let machines = [machine_devices(before), machine_devices(new)].map(|all| all.into_iter().map(|(name, _)| name));
-        let [was_machine, is_machine] = machines.map(BTreeSet::from_iter);
-        outcome.kept.extend(was_machine.symmetric_difference(&is_machine).map(|&name| name.to_owned()));
+        let Self { before, new, devices: [started, wanted], outcome } = self;
+        let of_machines = started.of_machines.keys().chain(wanted.of_machines.keys());
+        let changed = of_machines.filter(|name| started.is_of_machine(name) != wanted.is_of_machine(name));
+        outcome.kept.extend(changed.cloned());
         let known: Vec<_> = server.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, known) in known {
             let name = &known.name;
-            let was_named = before.export.iter().any(|export| before.export_name(export) == name);
-            let is_right = match new.export.iter().find(|export| new.export_name(export) == name) {
-                Some(export) => is_as_configured(&known, export, new, engine),
-                None => !was_named,
-            };
-            if is_right && is_machine.contains(name.as_str()) {
-                let doors = new.export.iter().find(|export| new.export_name(export) == name).map(|e| new.access(e));
-                if doors.is_some_and(|doors| opens_more(&doors, &known.access)) {
+            let was_named = before.export_named(name).is_some();
+            let section = new.export_named(name);
+            if section.map_or(!was_named, |export| is_as_configured(&known, export, new, engine)) {
+                let opens_more =
+                    section.map(|export| new.access(export)).is_some_and(|access| opens_more(&access, &known.access));
+                if wanted.is_of_machine(name) && opens_more {
                     outcome.refused.push(format!(
                         "export {name:?} is reached where it was until the next start: a virtual machine uses it, or may"
                     ));
                 }
-            }
-            if is_right {
                 continue;
             }
-            if was_machine.contains(name.as_str()) || is_machine.contains(name.as_str()) {
+            if started.is_of_machine(name) || wanted.is_of_machine(name) {
                 outcome.kept.push(name.clone());
                 outcome.refused.push(format!(
                     "export {name:?} stays as it was until the next start: a virtual machine finds it there (`vhost`), or may look for it"
@@ -79,22 +100,16 @@ impl ExportChanges<'_> {
     /// were are seen by whom they were: what the file says of them now is meant for another disk, or for one that can
     /// only be read.
     pub fn change_access(&mut self, server: &mut ServerControl<'_>) {
-        let Self { before, new, outcome } = self;
+        let Self { before, new, devices: [_, wanted], outcome } = self;
         match (&before.tls, &new.tls) {
             (None, None) => {}
             (Some(_), None) => outcome.done.push("TLS is not offered any more".to_owned()),
             _ => outcome.done.push("certificates and keys of TLS were read".to_owned()),
         }
-        let machines = machine_devices(new);
-        let is_machine = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
         // Exports made by `disk add` are not in the file; the default access applies to them.
         let (by_default, now) = (before.access_by_default(), new.access_by_default());
-        let access = |known: &forebay_export::Export| match new
-            .export
-            .iter()
-            .find(|export| new.export_name(export) == known.name)
-        {
-            Some(export) if is_machine(&known.name) => {
+        let access = |known: &forebay_export::Export| match new.export_named(&known.name) {
+            Some(export) if wanted.is_of_machine(&known.name) => {
                 // The disk of a machine gets no new doors, but who may come by those that it has changes.
                 let access = new.access(export);
                 let (nbd, network) = (access.nbd && known.access.nbd, access.network && known.access.network);
@@ -124,7 +139,7 @@ impl ExportChanges<'_> {
             return;
         }
         let is_kept = |name: &str| outcome.kept.iter().any(|kept| kept == name);
-        let is_named = |name: &str| !is_kept(name) && new.export.iter().any(|export| new.export_name(export) == name);
+        let is_named = |name: &str| !is_kept(name) && new.export_named(name).is_some();
         let open =
             server.exports().iter().filter(|(_, known)| known.access.network && known.access.tls == TlsNeed::Never);
         let kept: Vec<_> = open.filter(|(_, known)| !is_named(&known.name)).map(|(_, known)| known.clone()).collect();
@@ -149,13 +164,11 @@ impl ExportChanges<'_> {
         server: &mut ServerControl<'_>,
         fixed: &mut Fixed,
     ) {
-        let Self { new, outcome, .. } = self;
-        let machines = machine_devices(new);
-        let is_machine = |name: &str| machines.iter().any(|(machine, _)| *machine == name);
+        let Self { new, devices: [_, wanted], outcome, .. } = self;
         for export in &new.export {
             let name = new.export_name(export);
             let is_there = server.exports().iter().any(|(_, known)| known.name == name);
-            if is_there && (outcome.kept.iter().any(|kept| kept == name) || is_machine(name)) {
+            if is_there && (outcome.kept.iter().any(|kept| kept == name) || wanted.is_of_machine(name)) {
                 continue;
             }
             if !is_there && waits_for_start(export) {
@@ -232,8 +245,7 @@ fn waits_for_start(export: &Export) -> bool {
     export.vhost.is_some() || export.ublk.is_some() && export.listen().is_none()
 }
 
-/// The exports in force after `new` was read. Those that stay as they were (`kept`) have the section of before, and none
-/// becomes a block device before the next start.
+/// The exports in force after `new` was read: those that stay as they were (`kept`) have the section of before.
 pub(super) fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> {
     let is_kept = |name: &str| kept.iter().any(|kept| kept == name);
     // Without a name the disk is the only one of the old configuration, so its name is written out.
@@ -242,30 +254,5 @@ pub(super) fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> V
         name: Some(old.export_name(export).to_owned()),
         ..export.clone()
     });
-    let others = new.export.iter().enumerate().filter(|(_, export)| !is_kept(new.export_name(export)));
-    let others = others.map(|(at, export)| {
-        let name = new.export_name(export);
-        let of_name = |export: &&Export| new.export_name(export) == name;
-        // Several sections may be doors of one export, of which one makes it a device.
-        let is_first = !new.export[..at].iter().any(|export| of_name(&export));
-        let device = |of: fn(&Export) -> bool| {
-            let has_it = new.export.iter().filter(of_name).any(of);
-            if has_it { of(export) } else { is_first }
-        };
-        let mut was = old.export.iter().filter(|export| old.export_name(export) == name);
-        let ublk = was.clone().find_map(|export| export.ublk).filter(|_| device(|export| export.ublk.is_some()));
-        let vhost = was.find_map(|export| export.vhost.clone()).filter(|_| device(|export| export.vhost.is_some()));
-        Export { ublk, vhost, ..export.clone() }
-    });
-    before.chain(others).collect()
-}
-
-/// Exports that are block devices of virtual machines, with their sockets.
-pub(super) fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
-    config.export.iter().filter_map(|export| Some((config.export_name(export), export.vhost.as_deref()?))).collect()
-}
-
-/// Exports that are block devices of the kernel, with their numbers.
-pub(super) fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
-    config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
+    before.chain(new.export.iter().filter(|export| !is_kept(new.export_name(export))).cloned()).collect()
 }

@@ -41,7 +41,6 @@ const DECIDED: [&str; 24] = [
 /// # Errors
 /// The first file that cannot be written, and why.
 pub fn check_outputs(options: &BenchOptions) -> Result<()> {
-    check_apart(options.telemetry.files().chain(options.fio_json.as_deref()))?;
     if let Some(path) = &options.fio_json {
         writable(path)?;
         // A pipe or /dev/stdout may be named on purpose.
@@ -55,7 +54,7 @@ pub fn check_outputs(options: &BenchOptions) -> Result<()> {
             check_new_files(files.iter().map(PathBuf::as_path))?;
         }
     }
-    options.telemetry.check_new_files()
+    options.telemetry.check_new_files(options.fio_json.as_deref())
 }
 
 /// Checks that files which must not exist yet can be created.

@@ -49,17 +49,13 @@ impl TelemetryOptions {
         Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone(), block_layer: false })
     }
 
-    /// The requested files.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
-        self.records.iter().chain(&self.parquet).chain(&self.series).map(PathBuf::as_path)
-    }
-
-    /// Checks that the requested files can be created, each by itself.
+    /// Checks that the requested files can be created, each by itself and beside another output.
     ///
     /// # Errors
     /// The first file that cannot, and why.
-    pub fn check_new_files(&self) -> Result<()> {
-        check_apart(self.files())?;
+    pub fn check_new_files(&self, beside: Option<&Path>) -> Result<()> {
+        let files = self.records.iter().chain(&self.parquet).chain(&self.series).map(PathBuf::as_path);
+        check_apart(files.chain(beside))?;
         // A pipe or /dev/stdout may be named on purpose.
         let series = self.series.as_ref().filter(|path| path.is_file() || path.symlink_metadata().is_err());
         check_new_files(self.records.iter().chain(&self.parquet).chain(series).map(PathBuf::as_path))
@@ -159,9 +155,9 @@ mod tests {
             records: named(records),
             parquet: named(parquet),
         };
-        options("a", "b", "c").check_new_files().unwrap();
+        options("a", "b", "c").check_new_files(None).unwrap();
         for one in [options("a", "a", "c"), options("a", "b", "b"), options("a", "./a", "c")] {
-            let error = one.check_new_files().unwrap_err().to_string();
+            let error = one.check_new_files(None).unwrap_err().to_string();
             assert!(error.contains("two outputs"), "{error}");
         }
     }

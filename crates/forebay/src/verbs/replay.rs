@@ -117,7 +117,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let selection = selection(options)?;
     let trace_format = crate::traces::format_named(options.format.as_deref())?;
     let reporting = options.telemetry.reporting()?;
-    options.telemetry.check_new_files()?;
+    options.telemetry.check_new_files(None)?;
     let settings = options.telemetry.session(options.destroy_data)?;
     // A trace that is played over itself is neither.
     if let (Ok(trace), Ok(target)) = (std::fs::canonicalize(&options.trace), std::fs::canonicalize(&options.target))

@@ -82,6 +82,28 @@ fn regression_sighup_makes_no_device_of_a_machine_and_opens_none() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Who may come by NBD to the disk of a virtual machine was read at a start alone, and nothing was said: a client that was to be kept out was let in.
+#[test]
+fn regression_who_may_see_the_disk_of_a_machine_follows_the_file() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("keys"), format!("alice:{}\n", "07".repeat(32))).unwrap();
+    let directory = scene.directory.path().display().to_string();
+    let nbd = format!("nbd = \"unix:{directory}/s\"");
+    let tls = format!("\n[tls]\npsk_file = \"{}\"\n", scene.path("keys").display());
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let both = text.replace(&nbd, &format!("{nbd}\nvhost = \"unix:{directory}/v\"")) + &tls;
+    change(&scene, &both);
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    drop(by_socket(&scene, "db").unwrap());
+    change(&scene, &both.replace(&nbd, &format!("{nbd}\ntls = \"required\"")));
+    let done = server.reload();
+    assert!(done.contains("who may see export db was changed"), "{done}");
+    assert!(by_socket(&scene, "db").is_err(), "seen without TLS");
+    change(&scene, &both);
+    assert_eq!(server.stop(), 0);
+}
+
 /// What `disk add --export` had made was compared with nothing: a section of the file that came for it changed who may see
 /// it, and never that it can only be read.
 #[test]

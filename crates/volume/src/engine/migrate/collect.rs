@@ -170,7 +170,7 @@ pub(super) fn summary_read(
         look_up(job, start, &entries);
     } else {
         rooms.stats.counters.summary_errors += 1;
-        rooms.migrate.exclude(band, table.generation, rooms.now_ns);
+        rooms.exclude(band);
     }
     read_summaries(rooms, id, band)
 }

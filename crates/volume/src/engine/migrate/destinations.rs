@@ -26,7 +26,7 @@ pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
     }
     if job.failed {
         if let JobKind::Collect { band } = job.kind {
-            rooms.migrate.exclude(band, rooms.space.bands.get(band).generation, rooms.now_ns);
+            rooms.exclude(band);
         }
         return After::End { pause: true };
     }
@@ -63,7 +63,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     }
     if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
         // Blocks that cannot be read keep the band from being freed: it is not tried again at once.
-        rooms.migrate.exclude(band, rooms.space.bands.get(band).generation, rooms.now_ns);
+        rooms.exclude(band);
     }
     if let (JobKind::Collect { band }, true) = (kind, is_wrong) {
         rooms.migrate.tried(band, rooms.space.bands.get(band).generation);

@@ -100,17 +100,12 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
 }
 
 /// The best victim of those out of which something could be moved as far as is known.
-fn better_victim(rooms: &Moving<'_>) -> Option<u32> {
+pub(super) fn better_victim(rooms: &Moving<'_>) -> Option<u32> {
     let Moving { migrate, space, .. } = rooms;
     space.bands.victim(|band| {
         let generation = space.bands.get(band).generation;
         migrate.comes_last(band, generation) || migrate.leaves_alone(band, generation)
     })
-}
-
-/// Whether there is such a victim.
-pub(super) fn has_better_victim(rooms: &Moving<'_>) -> bool {
-    better_victim(rooms).is_some()
 }
 
 /// Whether so many collections in a row have moved nothing that those which wait for long need not wait for more.

@@ -23,7 +23,7 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
             }
             // By the counts the band has valid blocks, but the summaries do not name them: it is left alone for a
             // while.
-            rooms.migrate.exclude(band, rooms.space.bands.get(band).generation, rooms.now_ns);
+            rooms.exclude(band);
         }
         // After a start all leaves come at once. Where most of those that a job looked at are due later, it has made
         // progress.

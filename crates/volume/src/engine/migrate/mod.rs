@@ -149,7 +149,7 @@ impl Engine {
             (_, JobKind::Collect { band }) => {
                 let leaf = job.lookups.last().map(Moved::leaf);
                 while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
-                self.migrate.exclude(band, self.space.bands.get(band).generation, self.clock.now_ns());
+                self.moving().exclude(band);
             }
             (_, JobKind::Destage) if job.together.is_some() => {
                 gather_together::pass_over_leaf(&mut self.moving(), id);
@@ -227,7 +227,7 @@ impl Engine {
         if root.valid > 0 {
             self.migrate.moved_nothing(band, root.generation, now_ns);
         }
-        due::has_better_victim(&self.moving())
+        due::better_victim(&self.moving()).is_some()
     }
 
     /// The rooms between which jobs move data.

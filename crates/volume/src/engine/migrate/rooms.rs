@@ -44,6 +44,11 @@ pub(crate) struct Moving<'a> {
 }
 
 impl Moving<'_> {
+    /// Leaves a band alone for a while.
+    pub(super) fn exclude(&mut self, band: u32) {
+        self.migrate.exclude(band, self.space.bands.get(band).generation, self.now_ns);
+    }
+
     /// Asks for a leaf on behalf of a job, which waits where it has to be read.
     pub(super) fn require_leaf(&mut self, job: u32, disk: DiskId, leaf: u64) -> Leaf {
         let answer = self.map.require(disk, leaf, waiter(job), false, self.outbox, &mut self.stats.counters);
