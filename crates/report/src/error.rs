@@ -4,7 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The file is not JSON.
-    #[error("{name}: is no JSON: {source}; give what forebay writes with --output json")]
+    #[error(
+        "{name}: is no JSON: {source}; give what forebay writes with --output json, one result in each file (`record --live` and `top` write a line each time: no picture shows these)"
+    )]
     NotJson {
         /// The file.
         name: String,

@@ -44,17 +44,16 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Spec, SpecError> {
     }
     let reader = Reader { text, name };
     reader.words(name, "drive.name", &sheet.drive.name)?;
+    let capacity_bytes = sheet.drive.capacity.map(|bytes| bytes.0);
+    if capacity_bytes == Some(0) {
+        return Err(value(name, "drive.capacity", "more than 0, or left out where it is not known".to_owned()));
+    }
     let spec = Spec {
         name: name.to_owned(),
         conditions: sheet.condition.into_iter().map(|text| reader.condition(text)).collect::<Result<_, _>>()?,
         promises: sheet.promise.into_iter().map(|text| reader.promise(text)).collect::<Result<_, _>>()?,
         rows: sheet.row.into_iter().map(|text| reader.row(text, &sheet.drive.name)).collect::<Result<_, _>>()?,
-        drive: Drive {
-            name: sheet.drive.name,
-            capacity_bytes: sheet.drive.capacity.map(|bytes| bytes.0).filter(|&bytes| bytes > 0),
-            kind: sheet.drive.kind,
-            notes: sheet.drive.notes,
-        },
+        drive: Drive { name: sheet.drive.name, capacity_bytes, kind: sheet.drive.kind, notes: sheet.drive.notes },
     };
     let mut names = HashSet::new();
     match spec.promises.iter().find(|promise| !names.insert(promise.name.as_str())) {

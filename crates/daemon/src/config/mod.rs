@@ -11,7 +11,7 @@ mod values;
 
 pub use load::{load, load_real, of_text, read};
 pub use model::{Config, Disk, Evidence, Export, LogLimits, ReadCache, Server};
-pub use rules::explain_rule;
+pub use rules::{explain_rule, notes_of_classes};
 pub use ublk::Ublk;
 pub use values::{Compression, PLACES, Place, SOCKET_PATH_MAX, Size, parse_share, place_name};
 

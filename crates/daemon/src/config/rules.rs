@@ -1,11 +1,9 @@
 //! Explains mistakes in the rules of classes, and settings that have no effect.
 
-use super::model::{Class, Config};
-use super::values::{Compression, Place};
 use crate::text::chain;
 use anyhow::{Error, anyhow};
-use forebay_prism::RuleError;
-use forebay_prism::rules::{PREDICATES, RuleErrorKind};
+use forebay_prism::rules::{PREDICATES, Present, RuleErrorKind};
+use forebay_prism::{ClassSpec, ClassTable, Compress, Place, RuleError};
 
 /// Explains why a rule, or a class with it, is refused. For an unknown predicate that resembles no known one, the
 /// message lists all predicates.
@@ -20,26 +18,31 @@ pub fn explain_rule(error: impl Into<Error>) -> Error {
     }
 }
 
-impl Config {
-    /// Notes on settings of classes that have no effect.
-    #[must_use]
-    pub fn notes_of_classes(&self) -> Vec<String> {
-        let in_vain = |class: &&Class| class.place == Place::Both && class.compress != Compression::default();
-        let note = |class: &Class| {
-            format!(
-                "class {}: compress has no effect with place = \"both\", whose data is stored as it is; use place = \"stage\" or \"capacity\" to have it \
-                 compressed, or leave compress out",
-                class.name
-            )
-        };
-        self.class.iter().filter(in_vain).map(note).collect()
+/// Notes on settings of classes that have no effect, and on parts of rules that hold for no request.
+#[must_use]
+pub fn notes_of_classes(table: &ClassTable, present: Present<'_>) -> Vec<String> {
+    let in_vain = |class: &&ClassSpec| class.place == Place::Both && class.compress != Compress::Off;
+    let note = |class: &ClassSpec| {
+        format!(
+            "class {}: compress has no effect with place = \"both\", whose data is stored as it is; use place = \"stage\" or \"capacity\" to have it \
+             compressed, or leave compress out",
+            class.name
+        )
+    };
+    let mut notes: Vec<String> = table.classes().iter().filter(in_vain).map(note).collect();
+    for (id, rule) in table.rules() {
+        let class = table.get(*id).map_or("", |class| class.name.as_str());
+        for (predicate, why) in rule.in_vain(present) {
+            notes.push(format!("class {class}: {predicate:?} matches nothing: {why}"));
+        }
     }
+    notes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_prism::ClassTable;
+    use crate::config::Config;
     use std::path::Path;
 
     fn config(class: &str) -> anyhow::Result<Config> {
@@ -48,6 +51,11 @@ mod tests {
              [[disk]]\nname = \"db\"\nsize = \"64MiB\"\n[[class]]\nname = \"c\"\n{class}"
         );
         crate::config::of_text(&text, Path::new("pool.toml"))
+    }
+
+    fn notes(config: &Config) -> Vec<String> {
+        let table = ClassTable::from_configured(&config.class_specs()).unwrap();
+        notes_of_classes(&table, Present { disks: &["db"], exports: &[(0, "db")] })
     }
 
     /// Regression: for an unknown predicate that resembles no known one, the message did not list the known ones.
@@ -67,13 +75,32 @@ mod tests {
     /// Regression: `compress` was accepted without a note for a class whose data is never compressed.
     #[test]
     fn regression_compression_that_has_no_effect_is_noted() {
-        let notes = |class: &str| config(class).unwrap().notes_of_classes();
+        let notes = |class: &str| notes(&config(class).unwrap());
         let noted = notes("place = \"both\"\ncompress = \"zstd:3\"\n");
         assert!(noted.len() == 1 && noted[0].contains("class c: compress has no effect"), "{noted:?}");
         for good in
             ["place = \"both\"\n", "place = \"both\"\ncompress = \"off\"\n", "place = \"stage\"\ncompress = \"lz4\"\n"]
         {
             assert!(notes(good).is_empty(), "{good}");
+        }
+    }
+
+    /// Regression: rules of disks and exports that are not there, and of empty ranges, were accepted without a note.
+    #[test]
+    fn regression_rules_that_hold_for_no_request_are_noted() {
+        let of = |rule: &str| notes(&config(&format!("place = \"stage\"\nmatch = [\"{rule}\"]\n")).unwrap());
+        for (rule, why) in [
+            ("disk:nosuch", "no such disk"),
+            ("disk:db & export:web", "no such export"),
+            ("export:7", "no export of this index"),
+            ("offset:4KiB..4KiB", "the range is empty"),
+            ("request_size<0", "below zero"),
+        ] {
+            let noted = of(rule);
+            assert!(noted.len() == 1 && noted[0].contains("class c: ") && noted[0].contains(why), "{rule}: {noted:?}");
+        }
+        for good in ["disk:db", "export:0", "export:db & offset:0..4KiB", "request_size<1"] {
+            assert!(of(good).is_empty(), "{good}");
         }
     }
 }

@@ -9,7 +9,7 @@ use forebay_block::{BLOCK_BYTES_U64 as BLOCK_BYTES, ClassId, DiskId};
 use forebay_prism::FileHints;
 use forebay_trace::Flags;
 use forebay_trace::capture::{Event, Probes, Target, Watch};
-use forebay_trace::files::{Change, Watch as FileWatch, WatchOptions, Watching, own_descriptors};
+use forebay_trace::files::{Change, Watch as FileWatch, WatchOptions, WatchState, Watching, own_descriptors};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub struct Source {
     /// Written blocks: those that the kernel reported, those that only the map of files knew, and all others.
     pub written: [u64; 3],
     events: u64,
+    /// Files that were left out of the map, and such as are in it in part only, when that was said last.
+    left_out_said: u64,
     /// What was lost, as pairs of kind and explanation; at most one of each kind between two ticks.
     pub losses: Vec<(String, String)>,
 }
@@ -164,6 +166,7 @@ impl Source {
             files: Files::new(limits.1),
             written: [0; 3],
             events: 0,
+            left_out_said: 0,
             losses: Vec::new(),
         };
         source.look_for_device();
@@ -289,7 +292,12 @@ impl Source {
                     None => break,
                 }
             }
-            ended = mounted.watch.state().ended;
+            let state = mounted.watch.state();
+            if let Some(why) = left_out(&mut self.left_out_said, &state) {
+                let mount = mounted.mount.display().to_string();
+                self.losses.push((mount, format!("disk {}: {why}", self.wanted.disk)));
+            }
+            ended = state.ended;
         }
         for change in changes {
             self.files.take(change, &class);
@@ -312,6 +320,7 @@ impl Source {
     fn lose_mount(&mut self) {
         // Blocks keep their classes, but the files that they belong to are not known any more.
         self.files = Files::new(self.limits.1);
+        self.left_out_said = 0;
         self.file_system = None;
         if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
             drop_aside(mounted);
@@ -386,9 +395,39 @@ impl Source {
     }
 }
 
+/// What to say of files that the map leaves out, where there are more than when that was said last.
+fn left_out(said: &mut u64, state: &WatchState) -> Option<String> {
+    let now = state.left_out_files + state.cut_files as u64;
+    if now <= std::mem::replace(said, now) {
+        return None;
+    }
+    Some(format!(
+        "files were left out of the map {} times and {} are in it in part only, because of its limits (docs/limits.md): rules by path do not claim what they write",
+        state.left_out_files, state.cut_files
+    ))
+}
+
 /// Drops a value on a thread of its own. Removing probes from the kernel waits until none of them runs, and a watch's
 /// thread may be busy: the server must not wait for either.
 fn drop_aside<T: Send + 'static>(what: T) {
     // Where no thread can be started, the value is dropped here, and the server waits.
     let _ = std::thread::Builder::new().name("evidence-end".to_owned()).spawn(move || drop(what));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: files that did not fit into the map were counted, and the log never had a line about them.
+    #[test]
+    fn regression_files_that_are_left_out_are_said_once_until_there_are_more() {
+        let mut said = 0;
+        assert_eq!(left_out(&mut said, &WatchState::default()), None);
+        let some = WatchState { left_out_files: 3, cut_files: 1, ..WatchState::default() };
+        assert!(left_out(&mut said, &some).is_some_and(|why| why.contains("3 times and 1 are in it in part")));
+        assert_eq!(left_out(&mut said, &some), None);
+        let fewer = WatchState { left_out_files: 3, ..WatchState::default() };
+        assert_eq!(left_out(&mut said, &fewer), None);
+        assert!(left_out(&mut said, &some).is_some(), "the extents of another file were cut");
+    }
 }

@@ -1,6 +1,7 @@
 //! Answers requests on the control socket.
 
 use super::disk_names::{names, no_disk};
+use super::exporting::{notes_now, warn_of_classes};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
@@ -92,7 +93,7 @@ impl Answerer {
     ) -> Result<Reply, String> {
         let value = match question {
             Question::Status => snapshot(&self.fixed, backend, server, block_devices, now_ns()),
-            Question::ClassList => class_list(backend),
+            Question::ClassList => class_list(backend, server.exports()),
             Question::DiskList => json!({ "disks": disks(backend) }),
             Question::DeviceAttach { disk } => {
                 let disk = disk_meant(disk.as_deref(), backend)?;
@@ -121,9 +122,13 @@ impl Answerer {
                 info!("evidence: {gone} sources of disk {name} were detached");
                 backend.evidence.describe()
             }
-            Question::ClassSet { name, change } => return self.set_class(client, &name, change, backend),
-            Question::ClassAdd { name, place, rest } => return self.add_class(client, name, place, rest, backend),
-            Question::ClassImport { text } => return self.import_classes(client, &text, backend),
+            Question::ClassSet { name, change } => {
+                return self.set_class(client, &name, change, backend, server.exports());
+            }
+            Question::ClassAdd { name, place, rest } => {
+                return self.add_class(client, name, place, rest, backend, server.exports());
+            }
+            Question::ClassImport { text } => return self.import_classes(client, &text, backend, server.exports()),
             Question::DiskAdd { name, size_bytes, export, base } => {
                 let new = NewDisk { name, size_bytes, is_exported: export };
                 return self.add_disk(client, new, base.as_deref(), backend, server);
@@ -224,13 +229,14 @@ impl Answerer {
         name: &str,
         change: ClassUpdate,
         backend: &mut PoolBackend,
+        exports: &Exports,
     ) -> Result<Reply, String> {
         let engine = &mut backend.pool.engine;
         let checkpoint = self.begin_change(engine)?;
         engine.prism_mut().table_mut().set(name, change.into()).map_err(|error| chain(&explain_rule(error)))?;
-        classes_changed(backend);
+        classes_changed(backend, exports);
         info!("class {name} was changed");
-        Ok(known(client, checkpoint, class_list(backend)))
+        Ok(known(client, checkpoint, class_list(backend, exports)))
     }
 
     fn add_class(
@@ -240,6 +246,7 @@ impl Answerer {
         place: Place,
         rest: ClassUpdate,
         backend: &mut PoolBackend,
+        exports: &Exports,
     ) -> Result<Reply, String> {
         let engine = &mut backend.pool.engine;
         let checkpoint = self.begin_change(engine)?;
@@ -257,21 +264,28 @@ impl Answerer {
             place: place.into(),
         };
         table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&explain_rule(error)))?;
-        classes_changed(backend);
+        classes_changed(backend, exports);
         info!("class {} was added", spec.name);
-        Ok(known(client, checkpoint, class_list(backend)))
+        Ok(known(client, checkpoint, class_list(backend, exports)))
     }
 
-    fn import_classes(&self, client: u64, text: &str, backend: &mut PoolBackend) -> Result<Reply, String> {
+    fn import_classes(
+        &self,
+        client: u64,
+        text: &str,
+        backend: &mut PoolBackend,
+        exports: &Exports,
+    ) -> Result<Reply, String> {
         let engine = &mut backend.pool.engine;
         let checkpoint = self.begin_change(engine)?;
         let import = opencas::import(text).map_err(|error| chain(&error.into()))?;
         let names: Vec<&str> = import.classes.iter().map(|c| c.name.as_str()).collect();
         engine.prism_mut().table_mut().merge(&import.classes).map_err(|error| chain(&error.into()))?;
-        classes_changed(backend);
+        classes_changed(backend, exports);
         info!("classes {} were imported", names.join(", "));
-        let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
-        let notes: Vec<Value> = notes.collect();
+        let mut notes: Vec<Value> =
+            import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text })).collect();
+        notes.extend(notes_of(backend, exports));
         let classes = classes::json(&backend.pool.engine);
         Ok(known(client, checkpoint, json!({ "imported": names, "notes": notes, "classes": classes })))
     }
@@ -418,15 +432,21 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
 }
 
 /// Tells all who classify that the classes have changed.
-fn classes_changed(backend: &mut PoolBackend) {
+fn classes_changed(backend: &mut PoolBackend, exports: &Exports) {
     let engine = &mut backend.pool.engine;
     engine.classes_changed();
     backend.evidence.reconsider(engine.prism());
+    warn_of_classes(engine, exports);
 }
 
 /// The classes, as they are answered.
-fn class_list(backend: &PoolBackend) -> Value {
-    json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+fn class_list(backend: &PoolBackend, exports: &Exports) -> Value {
+    json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend), "notes": notes_of(backend, exports) })
+}
+
+/// Notes on the classes, which are of no line of a file.
+fn notes_of(backend: &PoolBackend, exports: &Exports) -> Vec<Value> {
+    notes_now(&backend.pool.engine, exports).into_iter().map(|text| json!({ "line": null, "text": text })).collect()
 }
 
 /// Predicates that cannot be known now.

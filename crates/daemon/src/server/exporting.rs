@@ -4,10 +4,11 @@
 use super::access::SocketAccess;
 use super::configured::{name_exports, new_export};
 use super::handle::Announce;
-use crate::config::Config;
+use crate::config::{Config, notes_of_classes};
 use crate::evidence::unknown;
 use anyhow::{Result, bail};
 use forebay_export::{Exports, Listen, Reactor};
+use forebay_prism::rules::Present;
 use forebay_volume::Engine;
 use std::path::Path;
 use tracing::warn;
@@ -38,7 +39,22 @@ pub(super) fn exports(config: &Config, engine: &mut Engine, table: &mut Exports)
     for (class, predicate) in unknown(engine.prism().table(), hints, files) {
         warn!("class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing");
     }
+    warn_of_classes(engine, table);
     Ok(listed)
+}
+
+/// Notes on the classes that there are now, as the disks and exports are now.
+pub(super) fn notes_now(engine: &Engine, exports: &Exports) -> Vec<String> {
+    let disks: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+    let exports: Vec<(u16, &str)> = exports.iter().map(|(index, export)| (index, export.name.as_str())).collect();
+    notes_of_classes(engine.prism().table(), Present { disks: &disks, exports: &exports })
+}
+
+/// Warns of what the classes have that has no effect now.
+pub(super) fn warn_of_classes(engine: &Engine, exports: &Exports) {
+    for note in notes_now(engine, exports) {
+        warn!(cause = "class setting without effect", "{note}");
+    }
 }
 
 /// Whether the only disk of this name is the rest of one whose removal was interrupted by a crash.

@@ -189,7 +189,6 @@ fn warn_of_configuration(config: &Config, opening: Opening, superblock: &Superbl
         let notes = pool::backing_notes(config);
         notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
     }
-    config.notes_of_classes().iter().for_each(|note| warn!(cause = "not compressed", "{note}"));
     if superblock.name != config.pool.name {
         warn!(
             cause = "pool name",

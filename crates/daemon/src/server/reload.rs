@@ -6,6 +6,7 @@ use super::answer::attach_evidence;
 use super::beside::Beside;
 use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, wanted};
+use super::exporting::warn_of_classes;
 use super::reload_exports::{AsDevices, ExportChanges, Outcome, exports_in_force};
 use super::service_manager;
 use super::snapshot::Fixed;
@@ -207,6 +208,7 @@ impl Reloader {
         exports.begin(access, &mut self.addresses, (backend, leaving), server, fixed);
         self.evidence(&new, backend, server, &mut outcome);
         name_exports(server.exports(), &mut backend.pool.engine);
+        warn_of_classes(&backend.pool.engine, server.exports());
         let restart = self.needs_restart(&new, &wanted);
         compare_disks(&new, &backend.pool.engine);
         for why in &outcome.refused {

@@ -156,9 +156,12 @@ fn attach_by_nbd(answer: &Value) -> Result<PathBuf> {
     let Some(place) = places(answer).next() else {
         bail!("{without_ublk}; and no [[export]] has `nbd` for nbd-client: {how}");
     };
+    if nbd_devices().next().is_none() {
+        bail!("{without_ublk}, and no nbd (there is no /dev/nbd0): {how}");
+    }
     let free = nbd_devices().find(|device| server_of_nbd(device).is_none() && claim(device).is_ok());
     let Some(device) = free else {
-        bail!("{without_ublk}; and there is no free /dev/nbdN: {how}");
+        bail!("{without_ublk}; and every /dev/nbdN is in use: `forebay detach` or `nbd-client -d` frees one");
     };
     let mut words = place;
     // Not by netlink, so that a process stays by which `detach` finds the device.

@@ -142,7 +142,8 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
         &rows,
     ))?;
     for note in list("notes") {
-        output::text(&format!("note: line {}: {}", note["line"], text(&note, "text")))?;
+        let place = note["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
+        output::text(&format!("note: {place}{}", text(&note, "text")))?;
     }
     for pending in list("pending") {
         output::text(&format!(

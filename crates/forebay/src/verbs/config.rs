@@ -6,6 +6,7 @@ use anyhow::Result;
 use forebay_daemon::config;
 use forebay_daemon::evidence::unknown;
 use forebay_daemon::finding::finding;
+use forebay_prism::rules::Present;
 use serde_json::json;
 
 /// Checks a configuration or prints the schema.
@@ -35,7 +36,10 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
             let pending = unknown(&table, hints, files);
-            let notes = config.notes_of_classes();
+            let disks: Vec<&str> = config.disk.iter().map(|disk| disk.name.as_str()).collect();
+            let exports: Vec<(u16, &str)> =
+                (0..).zip(config.export.iter().map(|export| config.export_name(export))).collect();
+            let notes = config::notes_of_classes(&table, Present { disks: &disks, exports: &exports });
             match format {
                 Format::Json => output::json(json!({
                     "config": file,

@@ -215,6 +215,12 @@ impl Recording {
         }
         let summary = self.recorder.finish()?;
         report::show(&summary, self.ended, options.parquet.as_deref(), format, options.live)?;
+        if summary.counts.requests == 0 && !summary.is_unfiltered {
+            output::complain(
+                "note: no request was of the processes and control groups named; what they wrote into the page cache is written by the \
+                 kernel, and charged to a group only where its `io` controller is enabled (cgroup.subtree_control of the group above it)",
+            );
+        }
         if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
             to_parquet(file, parquet, summary.counts.requests)?;
         }

@@ -26,12 +26,14 @@ mod needs;
 mod parse;
 mod predicates;
 mod print;
+mod vain;
 
 pub use error::{DEPTH_LIMIT, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
 pub use expression::{Comparison, EvidenceTest, HostBit, HostName, Number};
 pub use facts::Facts;
 pub use needs::Need;
 pub use predicates::PREDICATES;
+pub use vain::Present;
 
 use expression::{Expression, Predicate, visit};
 use std::fmt;
@@ -93,6 +95,20 @@ impl Rule {
         visit(&self.expression, &mut |test| {
             let Some(need) = needs::need(test) else { return };
             let asked = (need, test.to_string());
+            if !found.contains(&asked) {
+                found.push(asked);
+            }
+        });
+        found
+    }
+
+    /// The predicates that hold for no request to these disks and exports, each once, in order, with the reason.
+    #[must_use]
+    pub fn in_vain(&self, present: Present<'_>) -> Vec<(String, &'static str)> {
+        let mut found = Vec::new();
+        visit(&self.expression, &mut |test| {
+            let Some(why) = vain::why_in_vain(test, present) else { return };
+            let asked = (test.to_string(), why);
             if !found.contains(&asked) {
                 found.push(asked);
             }

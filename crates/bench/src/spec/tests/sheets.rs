@@ -148,6 +148,8 @@ fn errors_name_line_key_and_the_nearest_word() {
     let twice = format!("{SHEET}\n[[promise]]{}", SHEET.split_once("[[promise]]").unwrap().1);
     assert!(refused(&twice).contains("two promises"));
     assert!(refused("").contains("drive"));
+    let empty = refused(&with("name = \"Drive\"", "name = \"Drive\"\ncapacity = \"0\""));
+    assert!(empty.contains("drive.capacity") && empty.contains("more than 0"), "{empty}");
     let row = "\n[[row]]\nsource = \"x\"\njob = { rw = \"randread\" }\n";
     assert!(refused(&format!("{SHEET}{row}")).contains("without figures"));
     let endless = "\n[[condition]]\nname = \"fill\"\njob = { rw = \"write\" }\n";
