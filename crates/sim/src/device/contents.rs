@@ -14,6 +14,9 @@ use std::ops::Range;
 /// Number of recent writes that a device remembers.
 const LAST_WRITTEN: usize = 6;
 
+/// What a failed read leaves in the part of a buffer that was not read.
+const UNREAD: u8 = 0xa5;
+
 /// Contents of a device and its cache.
 pub(super) struct Contents {
     medium: Medium,
@@ -237,7 +240,17 @@ impl Contents {
             _ => {}
         }
         let bad = [&self.bad_sectors, &self.dead_sectors];
-        if bad.iter().any(|bad| bad.range(sectors.clone()).next().is_some()) {
+        if let Some(&unread) = bad.iter().filter_map(|bad| bad.range(sectors.clone()).next()).min() {
+            // A drive transfers what lies before the sector that it cannot read. What a buffer held before its read is gone in any case: its memory was
+            // used before, and might hold the very data.
+            let mut at = offset;
+            let readable = unread as usize * SECTOR_BYTES;
+            for buf in bufs.iter_mut() {
+                let here = readable.saturating_sub(at).min(buf.len());
+                buf[..here].copy_from_slice(self.medium.read(at, here));
+                buf[here..].fill(UNREAD);
+                at += buf.len();
+            }
             return Some(IoErrorKind::Medium);
         }
         let len = bufs.iter().map(|buf| buf.len() as u64).sum();

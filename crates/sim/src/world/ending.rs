@@ -43,9 +43,11 @@ impl World<'_> {
         if self.makes_good && self.pool.engine.status().flush_failed {
             plan_faults(self.devices, &[]);
             self.idle(MADE_GOOD_NS)?;
-            if self.pool.engine.status().flush_failed {
-                let why = self.pool.engine.read_only_reason().unwrap_or_default().to_owned();
-                return Err(self.stalled(&format!("a failed flush is not made good ({why})")));
+            if self.pool.engine.read_only_reason().is_some() {
+                // Nothing is written again before the next start. It becomes so by a second fault: a write failed while the journal was full.
+                self.met("failed flushes that a pool which takes no writes does not make good");
+            } else if self.pool.engine.status().flush_failed {
+                return Err(self.stalled("a failed flush is not made good"));
             }
         }
         Ok(())

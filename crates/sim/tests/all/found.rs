@@ -305,3 +305,15 @@ fn regression_what_a_failed_flush_lost_is_not_copied_of_a_base() {
 fn regression_discards_that_wait_for_the_log_hold_no_writes_for_ever() {
     keep_their_promises(&[21_991_192_587_819]);
 }
+
+/// The buffer of a read that failed still held the very data from an earlier use of its memory: the judge took a block with an unreadable sector as mended.
+#[test]
+fn regression_a_read_that_failed_leaves_nothing_in_its_buffer() {
+    keep_their_promises(&[23_090_764_186_007]);
+}
+
+/// A write failed while a failed flush kept the journal full. The pool takes no writes then until the next start, and was expected to make the flush good.
+#[test]
+fn regression_a_pool_that_takes_no_writes_makes_no_flush_good() {
+    keep_their_promises(&[18_692_707_674_513]);
+}
