@@ -1,7 +1,9 @@
 // In tests, a panic reports the failure.
 #![allow(clippy::unwrap_used)]
 
+use super::super::blocks::BLOCK_BYTES;
 use super::super::{Analysis, By};
+use super::weighing::half_interval;
 use super::*;
 use crate::Lifetime;
 use forebay_block::hash::splitmix64;
