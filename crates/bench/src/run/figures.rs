@@ -3,11 +3,12 @@
 //! worker can report before they are added up.
 
 use super::failures::{Failure, Failures};
+use super::ledger::Message;
+use super::ledger::WorkerEnd;
 use super::result::{Backlog, Direction};
 use super::share::{Carried, CarriedWay, DEPTH_LEVELS, Fine, KindShare, Share};
 use super::tally::{PackedTally, Tally};
 use super::thread_use::ThreadUse;
-use super::worker::{Message, WorkerEnd};
 use crate::data::verify::Judged;
 use forebay_block::OpKind;
 use serde::{Deserialize, Serialize};

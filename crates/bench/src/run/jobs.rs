@@ -3,6 +3,7 @@
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
+use super::ledger::WorkerEnd;
 use super::machine::MachineUse;
 use super::progress::Progress;
 use super::result::{AllRan, JobResult};
@@ -11,7 +12,6 @@ use super::together::Together;
 use super::warnings;
 use super::watch::{Watch, Watched};
 use super::window::Window;
-use super::worker::WorkerEnd;
 use crate::job::model::Job;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

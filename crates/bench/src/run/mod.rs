@@ -10,6 +10,7 @@ mod facts;
 mod failures;
 mod figures;
 mod jobs;
+mod ledger;
 mod load;
 mod machine;
 mod pace;
@@ -17,6 +18,7 @@ mod progress;
 mod remote;
 mod result;
 mod share;
+mod slot;
 mod steady;
 mod tally;
 mod thread_use;
@@ -55,6 +57,7 @@ pub use content::{ContentError, Maps};
 use content::JobContent;
 use forebay_block::Queue;
 use jobs::Jobs;
+use ledger::{Ledger, Message};
 use load::Load;
 use machine::Watcher;
 use pace::{Bursts, Pace};
@@ -66,7 +69,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use window::Window;
-use worker::{Message, Worker, WorkerParts};
+use worker::{Worker, WorkerParts};
 
 /// Time from the creation of threads to the beginning of the load, in nanoseconds, and the addition for each thread.
 const LEAD_NS: u64 = 20_000_000;
@@ -384,17 +387,18 @@ impl Group {
                 think: job.think,
                 content: content.as_ref().map(|content| content.worker(thread, job.depth)),
                 window,
-                interval_ns: settings.interval_ns,
                 budget: budget(&job, region, target_bytes, thread),
                 added_flush: job.mix.added_flush(),
                 wait: job.wait,
                 single_submission: job.single_submission,
-                recorder: recorders.next(),
                 stop: stop.clone(),
                 enough: enough.clone(),
-                to: to.clone(),
-                from,
-                share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
+                ledger: Ledger::new(
+                    Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
+                    settings.interval_ns,
+                    recorders.next(),
+                    (to.clone(), from),
+                ),
             };
             workers.push((parts, cpu));
         }

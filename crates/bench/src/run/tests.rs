@@ -162,7 +162,7 @@ fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
 #[test]
 fn what_workers_found_is_added_up() {
     use super::collect::Collector;
-    use super::worker::WorkerEnd;
+    use super::ledger::WorkerEnd;
     let window = Window::new(0, 0, Some(5_000_000_000), 0);
     let arrival = Arrival::Constant { iops: 1.0 };
     let mut collector = Collector::new(Job { threads: 2, arrival, ..job(1, 5.0) }, window, 1_000_000_000);

@@ -3,11 +3,11 @@
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
+use super::ledger::WorkerEnd;
 use super::result::JobResult;
 use super::share::Share;
 use super::watch::{Watch, Watched};
 use super::window::Window;
-use super::worker::WorkerEnd;
 use crate::job::model::{Arrival, Job};
 
 /// Name of the joint result.

@@ -8,22 +8,20 @@
 
 use super::clock::Clock;
 use super::drift::DriftMeter;
-use super::failures::Failures;
+use super::ledger::{Ledger, WorkerEnd};
 use super::load::Load;
 use super::pace::Bursts;
-use super::result::Backlog;
-use super::share::{DEPTH_LEVELS, FINE_NS, Share};
+use super::share::FINE_NS;
+use super::slot::Slot;
 use super::thread_use::{Scheduled, ThreadUse};
 use super::window::Window;
-use crate::data::verify::Judged;
 use crate::job::model::Think;
 use crate::pattern::Next;
-use crate::telemetry::{Record, Recorder};
+use crate::telemetry::Record;
 use forebay_block::{Done, Io, IoErrorKind, OpKind, Queue, WaitMethod, checksum};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 
 use super::content::WorkerContent;
 
@@ -39,52 +37,8 @@ pub const WAKE_MARGIN_NS: u64 = 150_000;
 const LATE_NS: u64 = 100_000;
 /// How long before the window the scheduler's statistics are read, in nanoseconds.
 const MIGRATIONS_LEAD_NS: u64 = 2_000_000;
-/// Approximate limit of I/Os counted in one share.
-const LUMPED_MAX: u64 = 1 << 31;
-/// How often a partly filled chunk of records goes to the spill, in nanoseconds: about what a kill can lose.
-const SPILL_NS: u64 = 1_000_000_000;
 /// Number of failures in one worker after which the target is given up.
 const FAILURES_MAX: u64 = 1000;
-
-/// A message from a worker to the coordinator.
-#[derive(Debug)]
-pub enum Message {
-    /// The figures of an interval that is over.
-    Share(Box<Share>),
-    /// The worker is done.
-    End(Box<WorkerEnd>),
-}
-
-/// The final report of a worker.
-#[derive(Clone, Debug, Default)]
-pub struct WorkerEnd {
-    /// Index of the worker.
-    pub worker: usize,
-    /// The I/Os that failed.
-    pub failures: Failures,
-    /// I/Os of an open loop that were intended within the window, whether or not they were submitted.
-    pub scheduled: u64,
-    /// Scheduled I/Os that were submitted.
-    pub issued: u64,
-    /// I/Os submitted within the measurement, but intended in the warm-up.
-    pub backlog: u64,
-    /// Number of I/Os that never completed.
-    pub hung: u32,
-    /// The worker gave up: too many failures, or the target is gone.
-    pub gave_up: bool,
-    /// The worker ended because its I/Os or bytes were done, not because the time was over.
-    pub spent: bool,
-    /// The worker was ended from outside.
-    pub interrupted: bool,
-    /// When the last I/O of the measurement or of the backlog was submitted; the end of the window where that is known.
-    pub ended_ns: u64,
-    /// Processor use of the thread within the window.
-    pub used: ThreadUse,
-    /// Number of records that were lost because the spill lagged.
-    pub records_dropped: u64,
-    /// How many units were judged, and how; `None` without verifying.
-    pub judged: Option<Judged>,
-}
 
 /// How an iteration of the worker's loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,32 +52,6 @@ pub enum Turn {
     },
     /// The job is over for this worker.
     Over,
-}
-
-/// An I/O in flight.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    intended_ns: u64,
-    created_ns: u64,
-    submitted_ns: u64,
-    offset_bytes: u64,
-    len_bytes: u32,
-    depth: u16,
-    kind: OpKind,
-    measured: bool,
-    /// The I/O was intended in the warm-up of an open loop, and submitted in the measurement.
-    is_backlog: bool,
-}
-
-impl Slot {
-    /// Whether the I/O counts for the queue depth.
-    fn is_begun(&self) -> bool {
-        self.measured || self.is_backlog
-    }
-
-    fn next(&self) -> Next {
-        Next { kind: self.kind, offset_bytes: self.offset_bytes, len_bytes: self.len_bytes, hint: 0 }
-    }
 }
 
 /// All parts of a worker.
@@ -146,8 +74,6 @@ pub struct WorkerParts<Q, C> {
     pub content: Option<WorkerContent>,
     /// Times of the job.
     pub window: Window,
-    /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
     /// Most I/Os that the worker may make, and most bytes.
     pub budget: (u64, u64),
     /// The kind of flush that follows writes; it does not count for the budget.
@@ -156,18 +82,12 @@ pub struct WorkerParts<Q, C> {
     pub wait: WaitMethod,
     /// Submit each I/O by a call of its own.
     pub single_submission: bool,
-    /// Recorder of each I/O, if records are kept.
-    pub recorder: Option<Recorder>,
     /// Ends the run when set by the user.
     pub stop: Arc<AtomicBool>,
     /// Ends the run when set because enough is known.
     pub enough: Arc<AtomicBool>,
-    /// Messages to the coordinator.
-    pub to: Sender<Message>,
-    /// Empty shares from the coordinator.
-    pub from: Receiver<Box<Share>>,
-    /// The share that is filled first.
-    pub share: Box<Share>,
+    /// What is counted, and to whom it goes.
+    pub ledger: Ledger,
 }
 
 /// The load of one thread on one queue.
@@ -181,18 +101,10 @@ pub struct Worker<Q, C> {
     batch: Vec<u32>,
     done: Vec<Done>,
     in_flight: u64,
-    /// I/Os in flight that were submitted in the measurement, for Little's law.
-    begun_in_flight: u64,
     /// Since when at least one slot has always been free.
     free_since_ns: u64,
-    depth_since_ns: u64,
     /// The time before which only I/O needs attention.
     attention_ns: u64,
-    /// When records are next passed on to the spill; `u64::MAX` without records.
-    spill_ns: u64,
-    interval_end_ns: u64,
-    fine_end_ns: u64,
-    fine: usize,
     /// No more I/Os are made.
     over: bool,
     over_since_ns: u64,
@@ -211,34 +123,18 @@ pub struct Worker<Q, C> {
 
 impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// A worker that has not begun.
-    pub fn new(parts: WorkerParts<Q, C>) -> Self {
+    pub fn new(mut parts: WorkerParts<Q, C>) -> Self {
+        parts.ledger.begin_at(&parts.window);
         let count = parts.depth.min(parts.queue.slots()).max(1);
-        let empty = Slot {
-            intended_ns: 0,
-            created_ns: 0,
-            submitted_ns: 0,
-            offset_bytes: 0,
-            len_bytes: 0,
-            depth: 0,
-            kind: OpKind::Read,
-            measured: false,
-            is_backlog: false,
-        };
         Self {
-            slots: vec![empty; count as usize],
+            slots: vec![Slot::EMPTY; count as usize],
             free: (0..count).rev().collect(),
             resting: VecDeque::with_capacity(if parts.think.is_some() { count as usize } else { 0 }),
             batch: Vec::with_capacity(count as usize),
             done: Vec::with_capacity(count as usize),
             in_flight: 0,
-            begun_in_flight: 0,
             free_since_ns: 0,
-            depth_since_ns: parts.window.begin_ns,
             attention_ns: 0,
-            spill_ns: parts.recorder.as_ref().map_or(u64::MAX, |_| parts.window.begin_ns.saturating_add(SPILL_NS)),
-            interval_end_ns: parts.window.begin_ns.saturating_add(parts.interval_ns),
-            fine_end_ns: parts.window.begin_ns.saturating_add(FINE_NS),
-            fine: 0,
             over: false,
             over_since_ns: 0,
             idle_since_ns: 0,
@@ -315,9 +211,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let now = self.parts.clock.now_ns();
         let waits = self.free.is_empty() && self.resting.is_empty();
         let stuck = waits && self.parts.window.stop_ns == u64::MAX;
-        if now >= self.spill_ns {
-            self.spill(now);
-        }
+        self.parts.ledger.spill_if_due(now);
         if self.is_stopped() && !self.end.interrupted {
             // Also where the job is over by itself and an I/O hangs: the result ends here.
             self.interrupt(now);
@@ -329,13 +223,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.stop(self.idle_since_ns);
         }
         if self.over && now > Window::drain_until_ns(self.over_since_ns, interrupted) {
-            self.account_depth(self.over_since_ns.max(self.depth_since_ns));
+            self.parts.ledger.end_depth(self.over_since_ns);
             self.end.hung = self.in_flight as u32;
             return Turn::Over;
         }
-        if now >= self.interval_end_ns {
-            self.rotate(now);
-        }
+        self.parts.ledger.rotate_if_due(now);
         Turn::Idle { now_ns: now }
     }
 
@@ -356,25 +248,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
         let (mut created, mut made) = (now, false);
         while let Some(&slot) = self.free.last() {
-            self.parts.load.claim();
-            let due = self.parts.load.due_ns();
-            let stop_ns = self.parts.window.stop_ns;
-            // A schedule may have no more I/Os long before the end of the job, or at all; so may a trace.
-            if due == u64::MAX || self.open && due >= stop_ns && created >= stop_ns {
-                // The end of a trace ends the job, whatever time is left.
-                self.end.spent |= due == u64::MAX;
-                self.stop(created);
-                break;
-            }
-            if due > created || self.parts.bursts.resume_ns > created {
-                break;
-            }
-            if self.parts.budget.0 == 0 || self.parts.budget.1 == 0 {
-                self.end.spent = true;
-                self.stop(created);
-                break;
-            }
-            let Some(next) = self.parts.load.take() else { break };
+            let Some((due, next)) = self.take_due(created) else { break };
             // Closed loop: intended since the slots were free, even if others were submitted in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
@@ -382,30 +256,21 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             let begin_ns = self.parts.window.begin_ns;
             let is_backlog = self.open && intended < begin_ns && created >= begin_ns;
             self.parts.bursts.take();
-            if measured {
-                self.parts.budget.0 -= u64::from(self.parts.added_flush != Some(next.kind));
-                self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
-                self.end.issued += 1;
-            }
-            if measured || is_backlog {
-                self.end.backlog += u64::from(is_backlog);
-                self.end.ended_ns = created;
-            }
+            self.spend(&next, (measured, is_backlog), created);
             self.free.pop();
             if let Some(content) = &mut self.parts.content {
                 content.before(slot, &next, self.parts.queue.buffer(slot));
             }
-            if self.synchronous || self.parts.share.drift.is_some() {
+            if self.synchronous || self.parts.ledger.share.drift.is_some() {
                 // Latency begins before the call that carries out the I/O; the drift of a replay is measured at that
                 // call too.
                 created = self.parts.clock.now_ns();
             }
-            if let Some(drift) = &mut self.parts.share.drift {
+            if let Some(drift) = &mut self.parts.ledger.share.drift {
                 self.drift.note(due, created, drift);
             }
-            self.account_depth(created);
             self.in_flight += 1;
-            self.begun_in_flight += u64::from(measured || is_backlog);
+            self.parts.ledger.begun(created, measured || is_backlog);
             self.slots[slot as usize] = Slot {
                 intended_ns: intended,
                 created_ns: created,
@@ -418,8 +283,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 is_backlog,
             };
             if self.open && measured && created.saturating_sub(due) > LATE_NS {
-                self.parts.share.no_slot += u64::from(self.free_since_ns > due);
-                self.parts.share.late += u64::from(created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS);
+                self.parts.ledger.share.no_slot += u64::from(self.free_since_ns > due);
+                self.parts.ledger.share.late +=
+                    u64::from(created.saturating_sub(due.max(self.free_since_ns)) > LATE_NS);
             }
             let Next { kind, offset_bytes, len_bytes, hint } = next;
             let io = Io { slot, kind, len_bytes, offset_bytes, hint };
@@ -442,6 +308,44 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.submit();
         }
         made
+    }
+
+    /// The next I/O and when it was due, where that is at `created` or before. Ends the load where there are no more.
+    #[inline]
+    fn take_due(&mut self, created: u64) -> Option<(u64, Next)> {
+        self.parts.load.claim();
+        let due = self.parts.load.due_ns();
+        let stop_ns = self.parts.window.stop_ns;
+        // A schedule may have no more I/Os long before the end of the job, or at all; so may a trace.
+        if due == u64::MAX || self.open && due >= stop_ns && created >= stop_ns {
+            // The end of a trace ends the job, whatever time is left.
+            self.end.spent |= due == u64::MAX;
+            self.stop(created);
+            return None;
+        }
+        if due > created || self.parts.bursts.resume_ns > created {
+            return None;
+        }
+        if self.parts.budget.0 == 0 || self.parts.budget.1 == 0 {
+            self.end.spent = true;
+            self.stop(created);
+            return None;
+        }
+        Some((due, self.parts.load.take()?))
+    }
+
+    /// Counts an I/O that is about to be submitted, in what the worker may make and in what it has made.
+    #[inline]
+    fn spend(&mut self, next: &Next, (measured, is_backlog): (bool, bool), created: u64) {
+        if measured {
+            self.parts.budget.0 -= u64::from(self.parts.added_flush != Some(next.kind));
+            self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
+            self.end.issued += 1;
+        }
+        if measured || is_backlog {
+            self.end.backlog += u64::from(is_backlog);
+            self.end.ended_ns = created;
+        }
     }
 
     /// Frees the slots whose pause is over at `now`; their next I/O is intended from now on.
@@ -479,11 +383,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if self.use_end.is_none() && now >= window_end_ns && !is_behind {
             self.use_end = Some(self.used());
         }
-        if now >= self.spill_ns {
-            self.spill(now);
-        }
+        self.parts.ledger.spill_if_due(now);
         let caught_up_ns = if self.use_end.is_none() && now >= window_end_ns { now + FINE_NS } else { u64::MAX };
-        let marks = [look_ns, begin_ns, window_end_ns, end_ns, self.spill_ns, caught_up_ns];
+        let marks = [look_ns, begin_ns, window_end_ns, end_ns, self.parts.ledger.spill_ns(), caught_up_ns];
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
@@ -504,24 +406,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// Passes records on to the spill, so that a kill loses about a second of them at most.
-    #[cold]
-    fn spill(&mut self, now: u64) {
-        if let Some(recorder) = &mut self.parts.recorder {
-            recorder.submit();
-        }
-        self.spill_ns = now.saturating_add(SPILL_NS);
-    }
-
     fn finish(&mut self, now: u64) {
-        if now >= self.interval_end_ns {
-            self.rotate(now);
-        }
-        while now >= self.fine_end_ns && self.fine + 1 < self.parts.share.fine.len() {
-            self.fine += 1;
-            self.fine_end_ns += FINE_NS;
-        }
-        self.account_depth(now);
+        self.parts.ledger.time_is(now);
         self.in_flight -= self.done.len() as u64;
         if self.free.is_empty() || self.synchronous {
             self.free_since_ns = now;
@@ -532,22 +418,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         // All completions were seen at once, so their order does not matter.
         while let Some(Done { slot, error }) = self.done.pop() {
             let io = self.slots[slot as usize];
-            self.begun_in_flight -= u64::from(io.is_begun());
+            self.parts.ledger.ended(&io);
             if let Some(error) = error {
                 self.failed(now, &io, &error);
             } else {
-                if io.measured {
-                    self.count(now, &io);
-                } else if now >= self.parts.window.begin_ns && io.intended_ns < self.parts.window.begin_ns {
-                    // I/Os begun earlier occupy the target in the window all the same, so bursts and rows count all
-                    // I/Os that end in it.
-                    self.count_fine(io.len_bytes);
-                    let latency_ns = now.saturating_sub(io.intended_ns);
-                    self.parts.share.carried.count(io.kind, io.len_bytes.into(), latency_ns);
-                    if io.is_backlog {
-                        self.count_backlog(now, &io, Backlog { ios: 1, bytes: io.len_bytes.into(), errors: 0 });
-                    }
-                }
+                self.parts.ledger.completed(now, &io);
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
                     if let Err(what) = content.after(slot, &io.next(), buffer) {
@@ -568,56 +443,6 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    #[inline]
-    fn count_fine(&mut self, len_bytes: u32) {
-        let fine = &mut self.parts.share.fine[self.fine];
-        fine.ios += 1;
-        fine.bytes += u64::from(len_bytes);
-    }
-
-    #[inline]
-    fn count(&mut self, now: u64, io: &Slot) {
-        self.count_fine(io.len_bytes);
-        let share = &mut *self.parts.share;
-        share.last_completion_ns = now;
-        // A worker's share has an entry for each kind that its generator makes.
-        let Some(kind) = &mut share.kinds[io.kind as usize] else { return };
-        kind.ios += 1;
-        kind.bytes += u64::from(io.len_bytes);
-        // Time stamp counters of two cores may differ slightly: for a thread that moved between two stamps no time, or
-        // less, seems to have passed.
-        kind.submission.record(io.submitted_ns.saturating_sub(io.intended_ns));
-        kind.device.record(now.saturating_sub(io.submitted_ns));
-        kind.total.record(now.saturating_sub(io.intended_ns));
-        kind.service_sum_ns += now.saturating_sub(io.created_ns);
-        share.depth_levels[depth_level(io.depth)] += 1;
-        self.record(now, io, false);
-    }
-
-    /// Counts an I/O that the warm-up had left waiting.
-    fn count_backlog(&mut self, now: u64, io: &Slot, one: Backlog) {
-        self.parts.share.last_completion_ns = now;
-        let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] else { return };
-        kind.backlog.add(one);
-        kind.service_sum_ns += now.saturating_sub(io.created_ns);
-    }
-
-    #[inline]
-    fn record(&mut self, now: u64, io: &Slot, failed: bool) {
-        if let Some(recorder) = &mut self.parts.recorder {
-            recorder.push(Record {
-                intended_ns: io.intended_ns,
-                submitted_ns: io.submitted_ns,
-                completed_ns: now,
-                offset_bytes: io.offset_bytes,
-                len_bytes: io.len_bytes,
-                depth: io.depth,
-                kind: io.kind,
-                failed,
-            });
-        }
-    }
-
     #[cold]
     fn failed(&mut self, now: u64, io: &Slot, error: &forebay_block::IoError) {
         let at = self.parts.window.measured_ns(now);
@@ -625,16 +450,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if let Some(content) = &mut self.parts.content {
             content.failed(&io.next());
         }
-        if io.measured {
-            self.parts.share.last_completion_ns = now;
-            if let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] {
-                kind.errors += 1;
-                kind.service_sum_ns += now.saturating_sub(io.created_ns);
-            }
-            self.record(now, io, true);
-        } else if io.is_backlog {
-            self.count_backlog(now, io, Backlog { ios: 0, bytes: 0, errors: 1 });
-        }
+        self.parts.ledger.failed(now, io);
         if error.kind == IoErrorKind::Gone {
             self.end.gave_up = true;
             self.stop(now);
@@ -660,35 +476,6 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 std::hint::spin_loop();
             }
         });
-    }
-
-    /// Accounts the time at the present depth of I/Os that were submitted in the measurement.
-    #[inline]
-    fn account_depth(&mut self, now: u64) {
-        self.parts.share.depth_integral += now.saturating_sub(self.depth_since_ns) * self.begun_in_flight;
-        self.depth_since_ns = now;
-    }
-
-    /// Sends the interval's figures to the coordinator, and continues with an empty share if one is available.
-    #[cold]
-    fn rotate(&mut self, now: u64) {
-        let passed = (now - self.parts.window.begin_ns) / self.parts.interval_ns;
-        self.interval_end_ns = self.parts.window.begin_ns + (passed + 1) * self.parts.interval_ns;
-        // If the coordinator lags, the figures go with the next interval, and nothing is lost. If it stands still for
-        // so long that 32-bit counters could overflow, the worker waits for it.
-        let counted: u64 = self.parts.share.kinds.iter().flatten().map(|kind| kind.ios).sum();
-        let empty = if counted < LUMPED_MAX { self.parts.from.try_recv().ok() } else { self.parts.from.recv().ok() };
-        let Some(empty) = empty else {
-            self.parts.share.is_lumped = true;
-            return;
-        };
-        self.parts.share.span = if self.parts.share.is_lumped { passed - self.parts.share.interval } else { 1 };
-        let full = std::mem::replace(&mut self.parts.share, empty);
-        self.parts.share.interval = passed;
-        // The coordinator outlives its workers.
-        let _ = self.parts.to.send(Message::Share(full));
-        self.fine = 0;
-        self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
     }
 
     /// Ends the load from outside.
@@ -779,19 +566,6 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.end.scheduled += self.parts.load.count_rest(begin_ns, end_ns.min(self.over_since_ns));
         }
         self.end.judged = self.parts.content.as_ref().and_then(WorkerContent::judged);
-        if let Some(recorder) = self.parts.recorder.take() {
-            self.end.records_dropped = recorder.finish().dropped;
-        }
-        self.parts.share.is_last = true;
-        let _ = self.parts.to.send(Message::Share(self.parts.share));
-        let _ = self.parts.to.send(Message::End(Box::new(self.end)));
+        self.parts.ledger.finish(self.end);
     }
-}
-
-/// The class of a queue depth as in fio: 1, 2 to 3, 4 to 7 and so on; 64 and more are one class (fio, io_u.c,
-/// `io_u_mark_depth`).
-#[inline]
-fn depth_level(depth: u16) -> usize {
-    let log2 = 15 - (depth | 1).leading_zeros() as usize;
-    log2.min(DEPTH_LEVELS - 1)
 }

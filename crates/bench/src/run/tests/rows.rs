@@ -22,17 +22,13 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         think: job.think,
         content: None,
         window,
-        interval_ns,
         budget: budget(&job, (0, 1 << 30), 1 << 30, 0),
         added_flush: job.mix.added_flush(),
         wait: job.wait,
         single_submission: job.single_submission,
-        recorder: None,
         enough: Arc::default(),
         stop: Arc::new(AtomicBool::new(false)),
-        to,
-        from,
-        share: Box::new(Share::new(0, &kinds, interval_ns)),
+        ledger: Ledger::new(Box::new(Share::new(0, &kinds, interval_ns)), interval_ns, None, (to, from)),
     };
     Worker::new(parts).run();
     let mut collector = Collector::new(job, window, interval_ns);
