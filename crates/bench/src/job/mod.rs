@@ -9,7 +9,7 @@ pub mod fio;
 mod fit;
 mod length;
 mod load;
-mod mean;
+mod mix;
 pub mod model;
 mod region;
 pub mod size;

@@ -1,6 +1,8 @@
 //! A job: what is done to a target, how fast, and for how long. All formats (our TOML, fio's job files, DiskSpd's command line, the
 //! built-in experiments) are converted to it.
 
+pub use super::mix::{Mix, SizeMix, Sizes};
+
 use super::steady::Steady;
 use forebay_block::{OpKind, WaitMethod};
 use std::path::PathBuf;
@@ -87,33 +89,6 @@ impl Evidence {
             Self::All => "all",
         }
     }
-}
-
-/// Kinds of I/O by weight, and flushes by count.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mix {
-    /// Weights; each kind appears once, and at least one weight is positive.
-    pub weights: Vec<(OpKind, u32)>,
-    /// A flush of this kind ([`OpKind::Flush`] or [`OpKind::Fsync`]) after this number of writes.
-    pub flush_every: Option<(OpKind, u32)>,
-}
-
-/// Size of an I/O by weight.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SizeMix {
-    /// Size in bytes, and weight; not empty. Sizes need not be multiples of anything; a target refuses those that it does not support.
-    pub choices: Vec<(u32, u32)>,
-}
-
-/// Sizes by direction.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sizes {
-    /// Sizes of reads.
-    pub read: SizeMix,
-    /// Sizes of writes.
-    pub write: SizeMix,
-    /// Sizes of trims.
-    pub trim: SizeMix,
 }
 
 /// The offsets of I/Os within the region.
@@ -360,54 +335,6 @@ pub enum Calls {
         /// preadv2 and pwritev2 with RWF_HIPRI.
         high_priority: bool,
     },
-}
-
-impl SizeMix {
-    /// One size.
-    #[must_use]
-    pub fn fixed(bytes: u32) -> Self {
-        Self { choices: vec![(bytes, 1)] }
-    }
-
-    /// The largest size in bytes.
-    #[must_use]
-    pub fn max_bytes(&self) -> u32 {
-        self.choices.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0)
-    }
-}
-
-impl Mix {
-    /// Only this kind.
-    #[must_use]
-    pub fn only(kind: OpKind) -> Self {
-        Self { weights: vec![(kind, 100)], flush_every: None }
-    }
-
-    /// Reads and writes in percent of reads.
-    #[must_use]
-    pub fn reads_percent(percent: u32) -> Self {
-        let weights = [(OpKind::Read, percent.min(100)), (OpKind::Write, 100 - percent.min(100))];
-        Self { weights: weights.into_iter().filter(|&(_, weight)| weight > 0).collect(), flush_every: None }
-    }
-
-    /// Whether a kind of I/O in the mix changes what the target holds.
-    #[must_use]
-    pub fn is_destructive(&self) -> bool {
-        self.weights.iter().any(|&(kind, weight)| weight > 0 && kind.is_destructive())
-    }
-
-    /// The kind of the flushes that occur only because they follow writes; `None` if there are none.
-    #[must_use]
-    pub fn added_flush(&self) -> Option<OpKind> {
-        let (kind, _) = self.flush_every?;
-        (!self.weights.iter().any(|&(drawn, weight)| weight > 0 && drawn == kind)).then_some(kind)
-    }
-
-    /// Kinds that may occur.
-    pub fn kinds(&self) -> impl Iterator<Item = OpKind> + '_ {
-        let drawn = self.weights.iter().filter(|&&(_, weight)| weight > 0).map(|&(kind, _)| kind);
-        drawn.chain(self.flush_every.map(|(kind, _)| kind))
-    }
 }
 
 impl Default for Job {

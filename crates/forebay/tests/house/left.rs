@@ -4,9 +4,7 @@
 pub const CIRCLES_LEFT: [(&str, usize); 0] = [];
 
 /// Structs whose methods stand in several files.
-pub const SPREAD_LEFT: [(&str, &str); 13] = [
-    ("bench", "Mix"),
-    ("bench", "SizeMix"),
+pub const SPREAD_LEFT: [(&str, &str); 11] = [
     ("daemon", "Config"),
     ("device", "VolatileDevice"),
     ("export", "Reactor"),
