@@ -382,7 +382,7 @@ impl Engine {
             stats: &mut self.stats,
             outbox: &mut self.outbox,
             requests: &self.requests,
-            migrate: &self.migrate,
+            migrate: &mut self.migrate,
             copies: &self.copies,
             prism: &self.prism,
             staying: &mut self.staying,

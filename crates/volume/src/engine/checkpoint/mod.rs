@@ -48,7 +48,7 @@ pub(super) struct Checkpointing<'a> {
     pub stats: &'a mut Statistics,
     pub outbox: &'a mut Outbox,
     pub requests: &'a Requests,
-    pub migrate: &'a Migrate,
+    pub migrate: &'a mut Migrate,
     pub copies: &'a Copies,
     pub prism: &'a Prism,
     pub staying: &'a mut Staying,
@@ -227,6 +227,7 @@ impl Checkpointing<'_> {
         }
         self.map.disks.values_mut().for_each(Disk::take_counts);
         self.checkpoint.index_room.freeze();
+        self.migrate.stranded.freeze();
         let counts_due = !self.migrate.has_surveyed();
         let state = &mut *self.checkpoint;
         state.counts_due = counts_due;
@@ -323,6 +324,9 @@ impl Checkpointing<'_> {
         let has_room = self.space.bands.room(false) > 0 && self.space.may_keep_more;
         self.checkpoint.root_durable((self.requests.executing, has_room));
         self.journal.truncate(self.checkpoint.start, number);
+        for place in self.migrate.stranded.root_durable() {
+            self.space.settle(place, 1, self.journal.last_recorded());
+        }
         self.checkpoint.pages.root_durable(&mut self.space.slots);
         let leaves_max = self.checkpoint.dirty_leaves_max();
         for band in self.checkpoint.capacity.durable(number, self.now_ns, leaves_max) {

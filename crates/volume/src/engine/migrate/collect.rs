@@ -42,10 +42,11 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
 }
 
 /// A band whose groups were not all looked at yet. It comes first: one that is nearly free is worth more than several
-/// that are half free.
+/// that are half free. One out of which nothing could be moved does not.
 pub(super) fn begun_band(rooms: &Moving<'_>) -> Option<u32> {
     let begun = |band: &u32| {
-        rooms.migrate.collects(*band) && !rooms.migrate.is_excluded(*band, rooms.space.bands.get(*band).generation)
+        let generation = rooms.space.bands.get(*band).generation;
+        !rooms.migrate.is_excluded(*band, generation) && !rooms.migrate.comes_last(*band, generation)
     };
     let jobs = rooms.migrate.jobs.iter().filter_map(|(_, job)| match job.kind {
         JobKind::Collect { band } => Some(band),

@@ -1,9 +1,11 @@
 //! When a job is due, and whether one could free what others wait for.
 
 use super::collect::begun_band;
+use super::gather_together;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
 use super::state::Migrate;
+use super::together::Waiting;
 use crate::engine::limits::JOBS_MAX;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
@@ -53,7 +55,7 @@ fn may_unpin(rooms: &Moving<'_>) -> bool {
 /// There is no room to move anything to. What was freed and is not yet durable would help, so a flush of it is asked
 /// for: nobody else may ever flush. Where nothing is in progress that could help, this counts as a job that found
 /// nothing.
-pub(super) fn want_freed(rooms: &mut Moving<'_>) {
+fn want_freed(rooms: &mut Moving<'_>) {
     if !rooms.space.freed.is_empty() {
         rooms.flushes.want();
     } else if may_unpin(rooms) {
@@ -70,7 +72,7 @@ pub(super) fn pause(rooms: &mut Moving<'_>) {
     rooms.migrate.not_before_ns = rooms.now_ns.saturating_add(PAUSE_NS << longer);
 }
 
-pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
+fn collect_due(rooms: &Moving<'_>) -> bool {
     let low = rooms.space.low_bands();
     let free = rooms.space.bands.free_count() + bands_to_be_free(rooms);
     // A request larger than what is kept free needs more.
@@ -92,11 +94,73 @@ fn bands_to_be_free(rooms: &Moving<'_>) -> usize {
     rooms.space.freed.bands() + rooms.checkpoint.capacity.pinned() + rooms.summaries.trimming().len()
 }
 
-/// The band whose collection pays best: one that is begun, or the best of the others. Those out of which nothing could be moved come last.
-pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
+/// The next job, where one is due, and the leaves that it looks at where it moves data that waited to leave together.
+pub(super) fn next(rooms: &mut Moving<'_>) -> Option<(JobKind, Option<Vec<Waiting>>)> {
+    let is_due = collect_due(rooms);
+    if is_due && let Some(band) = begun_band(rooms).or_else(|| better_victim(rooms)) {
+        return collect(rooms, band);
+    }
+    if let Some(band) = suspect(rooms) {
+        return Some((JobKind::Collect { band }, None));
+    }
+    // Where nothing is gained by collection that is known, data leaves the fast tier first.
+    if may_destage(rooms) {
+        return Some((JobKind::Destage, None));
+    }
+    if is_due && let Some(band) = last_victim(rooms).filter(|_| may_try_last(rooms)) {
+        return collect(rooms, band);
+    }
+    if destage_due(rooms) {
+        want_freed_where_idle(rooms);
+        return None;
+    }
+    gather_together::take_due(rooms).map(|leaves| (JobKind::Destage, Some(leaves)))
+}
+
+/// The collection of a band. All of its valid blocks must fit elsewhere before it begins, or it would only use up space; other jobs take from the same room.
+fn collect(rooms: &mut Moving<'_>, band: u32) -> Option<(JobKind, Option<Vec<Waiting>>)> {
+    if rooms.space.bands.room(true) < blocks_to_write(rooms, band) {
+        want_freed_where_idle(rooms);
+        return None;
+    }
+    Some((JobKind::Collect { band }, None))
+}
+
+fn want_freed_where_idle(rooms: &mut Moving<'_>) {
+    if rooms.migrate.jobs.is_empty() {
+        want_freed(rooms);
+    }
+}
+
+/// Whether a destage is due, and has room.
+pub(super) fn may_destage(rooms: &Moving<'_>) -> bool {
+    destage_due(rooms) && rooms.space.bands.room(false) > 0
+}
+
+/// Whether a band out of which nothing could be moved is tried again now: one at a time, and not in a row while other jobs have something to do.
+fn may_try_last(rooms: &Moving<'_>) -> bool {
     let Moving { migrate, space, .. } = rooms;
-    let rest = || space.bands.victim(|band| migrate.leaves_alone(band, space.bands.get(band).generation));
-    begun_band(rooms).or_else(|| better_victim(rooms)).or_else(rest)
+    let is_last = |kind| match kind {
+        JobKind::Collect { band } => migrate.comes_last(band, space.bands.get(band).generation),
+        JobKind::Destage => false,
+    };
+    rooms.now_ns >= migrate.last_not_before_ns && !migrate.jobs.iter().any(|(_, job)| is_last(job.kind))
+}
+
+/// Nothing was moved out of a band again, and there is other work.
+pub(super) fn put_off_last(migrate: &mut Migrate, now_ns: u64) {
+    migrate.last_not_before_ns = now_ns.saturating_add(PAUSE_NS);
+}
+
+/// The best victim of those out of which nothing could be moved, or of all.
+fn last_victim(rooms: &Moving<'_>) -> Option<u32> {
+    let Moving { migrate, space, .. } = rooms;
+    space.bands.victim(|band| migrate.leaves_alone(band, space.bands.get(band).generation))
+}
+
+/// The band whose collection pays best: one that is begun, or the best of the others. Those out of which nothing could be moved come last.
+fn victim(rooms: &Moving<'_>) -> Option<u32> {
+    begun_band(rooms).or_else(|| better_victim(rooms)).or_else(|| last_victim(rooms))
 }
 
 /// The best victim of those out of which something could be moved as far as is known.
@@ -114,14 +178,14 @@ pub(super) fn is_in_vain(migrate: &Migrate) -> bool {
 }
 
 /// A band whose parity does not match its data, where there is room for its valid blocks.
-pub(super) fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
+fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
     let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
     (rooms.space.bands.room(true) >= blocks_to_write(rooms, band)).then_some(band)
 }
 
 /// Blocks for which jobs have yet to allocate space, where this band is collected, too: all valid blocks of each band
 /// that is collected, and what destages have taken.
-pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
+fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
     let destaging = rooms.migrate.jobs.iter().filter(|(_, job)| {
         job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack)
     });
@@ -166,7 +230,7 @@ pub(super) fn keep_for_collection(rooms: &mut Moving<'_>) {
     rooms.space.bands.kept.in_collection_blocks = blocks;
 }
 
-pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
+fn destage_due(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.ages.is_empty() && rooms.migrate.surveys_left == 0 {
         return false;
     }

@@ -97,6 +97,8 @@ pub(crate) struct Job {
     /// Next candidate to record or to apply.
     pub next: usize,
     pub journal_at: Option<(u64, u64)>,
+    /// Destinations of recorded moves that it could not apply.
+    pub stranded: Vec<u64>,
     pub last_batch: u64,
     pub batches: SmallVec<[u64; 4]>,
     /// Devices written, one bit each.
@@ -138,6 +140,7 @@ impl Job {
             leaves_done: 0,
             next: 0,
             journal_at: None,
+            stranded: Vec::new(),
             last_batch: 0,
             batches: SmallVec::new(),
             devices: 0,

@@ -15,6 +15,7 @@ mod record;
 mod rooms;
 mod sources;
 mod state;
+mod stranded;
 mod together;
 
 pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
@@ -80,37 +81,7 @@ impl Engine {
         if self.migrate.paused || self.refusal().is_some() || self.clock.now_ns() < self.migrate.not_before_ns {
             return false;
         }
-        let rooms = &mut self.moving();
-        let mut together = None;
-        let kind = if due::collect_due(rooms)
-            && let Some(band) = due::victim(rooms)
-        {
-            // All valid blocks of the band must fit elsewhere before collection begins, or it would only use up space;
-            // other jobs take from the same room.
-            if rooms.space.bands.room(true) < due::blocks_to_write(rooms, band) {
-                if rooms.migrate.jobs.is_empty() {
-                    due::want_freed(rooms);
-                }
-                return false;
-            }
-            JobKind::Collect { band }
-        } else if let Some(band) = due::suspect(rooms) {
-            JobKind::Collect { band }
-        } else if due::destage_due(rooms) {
-            if rooms.space.bands.room(false) == 0 {
-                if rooms.migrate.jobs.is_empty() {
-                    due::want_freed(rooms);
-                }
-                return false;
-            }
-            JobKind::Destage
-        } else {
-            together = gather_together::take_due(rooms);
-            if together.is_none() {
-                return false;
-            }
-            JobKind::Destage
-        };
+        let Some((kind, together)) = due::next(&mut self.moving()) else { return false };
         let job = Job { together, ..Job::new(kind, self.space.slots_taken()) };
         let id = self.migrate.jobs.insert(job) as u32;
         due::keep_for_collection(&mut self.moving());
@@ -136,10 +107,10 @@ impl Engine {
         match (job.phase, job.kind) {
             (Phase::Apply, _) => {
                 // The record is in the journal, and recovery may be able to read the leaf: it would then map the blocks
-                // to their destinations. So nobody else gets these; the next start decides what becomes of them.
+                // to their destinations. So nobody else gets these for now.
                 let leaf = job.candidates.get(job.next).map(|candidate| candidate.moved.leaf());
                 while let Some(candidate) = job.candidates.get_mut(job.next).filter(|c| Some(c.moved.leaf()) == leaf) {
-                    candidate.destination = 0;
+                    job.stranded.extend(Some(std::mem::take(&mut candidate.destination)).filter(|&place| place != 0));
                     job.next += 1;
                 }
                 job.come_to_leaf(&mut self.checkpoint);
@@ -165,7 +136,7 @@ impl Engine {
 
     /// Ends a job; space that was kept back for it is freed.
     fn end_job(&mut self, id: u32, pause: bool) {
-        let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
+        let Some(mut job) = self.migrate.jobs.try_remove(id as usize) else { return };
         due::keep_for_collection(&mut self.moving());
         self.space.changed = true;
         // In an earlier phase this means that the journal was lost: the records may be there all the same, and the
@@ -179,6 +150,7 @@ impl Engine {
                 self.space.settle(candidate.destination, 1, self.journal.last_recorded());
             }
         }
+        self.migrate.stranded.add(std::mem::take(&mut job.stranded));
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
@@ -227,7 +199,15 @@ impl Engine {
         if root.valid > 0 {
             self.migrate.moved_nothing(band, root.generation, now_ns);
         }
-        due::better_victim(&self.moving()).is_some()
+        let rooms = self.moving();
+        if due::better_victim(&rooms).is_some() {
+            return true;
+        }
+        let goes_on = due::may_destage(&rooms);
+        if goes_on {
+            due::put_off_last(&mut self.migrate, now_ns);
+        }
+        goes_on
     }
 
     /// The rooms between which jobs move data.

@@ -5,7 +5,7 @@ use super::rooms::{After, Moving};
 use crate::engine::batches;
 use crate::engine::map::Leaf;
 use crate::layout::moved::MOVED_MAX;
-use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::{Record, move_bytes};
 use crate::map::change::Change;
 use forebay_block::DiskId;
@@ -145,8 +145,7 @@ fn skip_leaf(rooms: &mut Moving<'_>, id: u32, disk: DiskId, leaf: u64) {
 fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
     let disk = rooms.map.frames.get(frame).disk;
     let is_collection = rooms.migrate.job(id).is_some_and(|job| job.kind != JobKind::Destage);
-    let mut change = 0;
-    rooms.leaves().dirty(frame);
+    let (mut change, mut is_changed) = (0, false);
     loop {
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         let batch = job.last_batch;
@@ -158,13 +157,28 @@ fn apply_moves_to_leaf(rooms: &mut Moving<'_>, id: u32, frame: u32, leaf: u64) {
         job.next += 1;
         let what = if damaged { Change::of_damage(&moved) } else { Change::of_move(&moved, destination) };
         let at = (moved.block % LEAF_ENTRIES as u64) as usize;
+        let now = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
+        if what.apply(now).is_some() && !is_changed {
+            rooms.leaves().dirty(frame);
+            is_changed = true;
+        }
         let applied = rooms.leaves().change_entry(frame, at, (disk, moved.block), what, batch);
         change += applied.unwrap_or(0);
         if applied.is_some() && !damaged {
             rooms.staying.came_to_band(disk, moved.block, is_collection);
         }
-        if destination != 0 {
-            rooms.space.settle(destination, 1, rooms.journal.last_recorded());
+        match now.0 {
+            _ if destination == 0 => {}
+            // The leaf was read wrongly, and may be right the next time: recovery would map the block to its destination.
+            Entry::Damaged => rooms.migrate.job_mut(id).into_iter().for_each(|job| job.stranded.push(destination)),
+            _ => rooms.space.settle(destination, 1, rooms.journal.last_recorded()),
+        }
+    }
+    // A leaf of which nothing changes stays as it is: one that was read wrongly would be written with all of its blocks damaged. Recovery reads it all the same.
+    if !is_changed {
+        let now = rooms.map.frames.get(frame);
+        if !now.dirty || now.frozen {
+            rooms.checkpoint.count_dirtied();
         }
     }
     rooms.leaves().adjust_stageable(disk, leaf, change, None);

@@ -2,6 +2,7 @@
 
 use super::ages::AgeQueue;
 use super::job::{Job, JobKind, Phase};
+use super::stranded::Stranded;
 use super::together::Together;
 use crate::engine::Freed;
 use crate::space::bands::Bands;
@@ -49,6 +50,8 @@ pub(crate) struct Migrate {
     /// Sources of destages, from when a job takes them: not to be reused while a job may still compare the map with
     /// them.
     pub(super) held: BTreeSet<u64>,
+    /// Destinations of recorded moves that were not applied.
+    pub stranded: Stranded,
     /// Freed space with which jobs still compare the map.
     pub(super) deferred: Vec<Freed>,
     /// Bands that are collected in part.
@@ -57,6 +60,8 @@ pub(crate) struct Migrate {
     excluded_until_ns: BTreeMap<u32, (u32, u64)>,
     /// Bands out of which nothing could be moved, in this generation, and until when they come behind all others.
     last_until_ns: BTreeMap<u32, (u32, u64)>,
+    /// When such a band is tried again at the earliest.
+    pub(super) last_not_before_ns: u64,
     /// Collections in a row that moved nothing.
     pub(super) in_vain: u32,
     /// Bands in which collections found something wrong that may be mended: the generation of the band, and how often.

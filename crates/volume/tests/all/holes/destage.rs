@@ -147,15 +147,15 @@ fn is_root_write(seen: &Seen<'_>) -> bool {
 
 /// Jobs record their moves; the leaves that they must change have meanwhile left memory and cannot be read, and no checkpoint ends. More
 /// leaves have a block than fit into memory.
-fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
+fn moves_recorded_and_leaves_unreadable(rig: &mut Rig, of_page_reads: fn(&Seen<'_>) -> Fate) {
     rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
     rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
     rig.pass_ms(1000);
     for leaf in (1..40).chain(1..40) {
         assert_eq!(rig.get(400 * leaf), Ok(1));
     }
-    rig.devices[FAST].rule(|seen| match is_page_read(seen) {
-        true => Fate::Failed,
+    rig.devices[FAST].rule(move |seen| match is_page_read(seen) {
+        true => of_page_reads(seen),
         false => held(is_root_write(seen)),
     });
     rig.devices[CAPACITY].heal();
@@ -164,7 +164,7 @@ fn moves_recorded_and_leaves_unreadable(rig: &mut Rig) {
 
 /// A job has moved and recorded 64 blocks of a leaf; the leaf has meanwhile left memory, and its page is unreadable when the moves are
 /// applied.
-fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
+fn moves_recorded_whose_leaf_cannot_be_read(of_page_reads: fn(&Seen<'_>) -> Fate) -> Rig {
     let base = Setup::default().options;
     let setup = Setup { options: EngineOptions { frames: Some(16), job_blocks: 64, ..base }, ..Setup::default() };
     let mut rig = Rig::new(&setup);
@@ -175,7 +175,7 @@ fn moves_recorded_whose_leaf_cannot_be_read() -> Rig {
     }
     let options = destaging(&rig.setup.options);
     let mut rig = rig.restart(options);
-    moves_recorded_and_leaves_unreadable(&mut rig);
+    moves_recorded_and_leaves_unreadable(&mut rig, of_page_reads);
     assert!(!rig.find(CAPACITY, 0, 1).is_empty() && rig.get(0).is_err(), "moved, and the leaf cannot be read");
     rig
 }
@@ -190,7 +190,7 @@ fn all_is_there(rig: &mut Rig) {
 /// But the journal contained the records, and recovery mapped the blocks to those bands.
 #[test]
 fn hole_10_moves_that_could_not_be_applied_and_then_a_power_cut() {
-    let rig = moves_recorded_whose_leaf_cannot_be_read();
+    let rig = moves_recorded_whose_leaf_cannot_be_read(|_| Fate::Failed);
     let setup = rig.setup.clone();
     let devices = rig.cut(|_| false);
     assert_eq!(findings(&setup, &devices), [""; 0]);
@@ -200,7 +200,7 @@ fn hole_10_moves_that_could_not_be_applied_and_then_a_power_cut() {
 /// The same, but the leaf becomes readable after a while.
 #[test]
 fn hole_10_moves_that_could_not_be_applied_for_a_while() {
-    let mut rig = moves_recorded_whose_leaf_cannot_be_read();
+    let mut rig = moves_recorded_whose_leaf_cannot_be_read(|_| Fate::Failed);
     rig.devices[FAST].rule(|seen| held(is_root_write(seen)));
     for _ in 0..20 {
         rig.pass_ms(1000);
@@ -210,6 +210,49 @@ fn hole_10_moves_that_could_not_be_applied_for_a_while() {
     let devices = rig.cut(|_| false);
     assert_eq!(findings(&setup, &devices), [""; 0]);
     all_is_there(&mut Rig::open(&setup, devices).unwrap());
+}
+
+/// A leaf that was read wrongly, though the medium has it, got all of its blocks written as damaged: moves to it were applied although none concerned what it
+/// seemed to hold.
+#[test]
+fn regression_moves_do_not_make_a_misread_leaf_damaged_for_good() {
+    let misread = |seen: &Seen<'_>| Fate::Misread(seen.offset_bytes + 2000);
+    for is_cut in [false, true] {
+        let mut rig = moves_recorded_whose_leaf_cannot_be_read(misread);
+        rig.devices[FAST].heal();
+        rig.checkpoint();
+        // The leaf leaves memory.
+        (1..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+        if is_cut {
+            rig = rig.crash();
+        }
+        all_is_there(&mut rig);
+        let setup = rig.setup.clone();
+        assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
+    }
+}
+
+/// What recorded moves that could not be applied had been granted stayed in use until the next start: bands with it were neither collected nor freed.
+#[test]
+fn regression_bands_of_moves_that_could_not_be_applied_are_free_after_a_checkpoint() {
+    let mut rig = moves_recorded_whose_leaf_cannot_be_read(|_| Fate::Failed);
+    rig.devices[FAST].heal();
+    rig.checkpoint();
+    all_is_there(&mut rig);
+    // Their band is filled, and then nothing is in any band any more.
+    for first in (64..400).step_by(16) {
+        rig.put_run(first, 16, 2);
+        rig.pass_ms(100);
+    }
+    let token = rig.submit_to(rig.disk, 0, 400 * 40 * 4096, Op::Discard, false, None);
+    rig.wait(token).unwrap();
+    rig.flush();
+    rig.checkpoint();
+    rig.pass_ms(1000);
+    let status = rig.pool.engine.status();
+    let in_use = status.bands - status.free_bands;
+    // Some are open.
+    assert!(in_use <= 3, "{in_use} bands are in use, and hold nothing");
 }
 
 /// A pool with `frames` frames that destages small jobs, with a block staged in each of `leaves` leaves.
@@ -228,7 +271,7 @@ fn small_jobs_over(leaves: u64, frames: usize) -> Rig {
 fn leaves_left_to_recovery_by_many_jobs_fit_into_memory() {
     let mut rig = small_jobs_over(40, 5);
     for _ in 0..20 {
-        moves_recorded_and_leaves_unreadable(&mut rig);
+        moves_recorded_and_leaves_unreadable(&mut rig, |_| Fate::Failed);
     }
     let moved = (0..40).filter(|leaf| !rig.find(CAPACITY, 400 * leaf, 1).is_empty()).count();
     assert!(moved > 1, "several jobs came as far as their leaves");

@@ -3,7 +3,7 @@
 use super::device::Kind;
 use super::rig::{BULK, CAPACITY, Rig, Setup, failed};
 use forebay_block::Random;
-use forebay_volume::RequestError;
+use forebay_volume::{EngineOptions, RequestError};
 
 /// Blocks of hosts, in more than a third of the bands.
 const BLOCKS: u64 = 1600;
@@ -101,4 +101,39 @@ fn regression_an_outage_of_reads_is_over_when_the_device_is_well() {
         }
         assert!(after_ms < 20_000, "{after_ms} ms after the device was well, of {bands} bands");
     }
+}
+
+/// While few bands were free, and nothing could be moved out of those that were not full, all jobs tried these again and again: data that could have left the fast
+/// tier did not, for as long as that was so.
+#[test]
+fn regression_bands_that_cannot_be_emptied_do_not_keep_data_on_the_fast_tier() {
+    let base = Setup { capacity_bytes: 16 << 20, fast_bytes: 17 << 18, ..Setup::default() };
+    let options = EngineOptions { destage_above_percent: 0, ..base.options.clone() };
+    let mut rig = Rig::new(&Setup { options, ..base });
+    let runs = (0..UNREADABLE).map(|at| at * TOGETHER);
+    runs.clone().for_each(|first| rig.put_run(first, TOGETHER, 1));
+    // All others are full then.
+    runs.for_each(|first| rig.put_run(first + 1, TOGETHER - 1, 2));
+    let bad: Vec<u64> = (0..UNREADABLE).map(|at| rig.find(CAPACITY, at * TOGETHER, 1)[0] + 1024).collect();
+    rig.devices[CAPACITY]
+        .rule(move |seen| failed(seen.kind == Kind::Read && bad.iter().any(|&sector| seen.covers(sector))));
+    let mut next = UNREADABLE * TOGETHER;
+    while rig.pool.engine.status().free_bands > 10 {
+        rig.put_run(next, TOGETHER, 1);
+        next += TOGETHER;
+    }
+    rig.pass_ms(60_000);
+    // In no order, as a stream would not be staged.
+    let staged = (0..100).map(|at| next + 37 * at % 100 * 3);
+    staged.clone().for_each(|block| rig.put(block, 1, None));
+    assert!(staged.clone().any(|block| rig.find(CAPACITY, block, 1).is_empty()));
+    rig.pass_ms(5_000);
+    let left = staged.filter(|&block| rig.find(CAPACITY, block, 1).is_empty()).count();
+    let status = rig.pool.engine.status();
+    assert!(
+        left == 0,
+        "{left} blocks are still on the fast tier; {} bands of {} are free",
+        status.free_bands,
+        status.bands
+    );
 }
