@@ -332,10 +332,17 @@ impl Space {
             let first = self.setup.extents.slot(location);
             self.freed.push(batch, Freed::Slots { first, count: 1 });
         } else if let Some((band, _)) = self.setup.extents.band(location)
-            && self.bands.lose(band, grains)
+            && self.bands.lose(band, grains.into(), 1)
         {
             // Batches are applied in any order: one after `batch` may have removed blocks of this band before, and need
             // not be durable when `batch` is.
+            self.freed.push(last_recorded, Freed::Band(band));
+        }
+    }
+
+    /// No entry of the map names anything in this closed band, whatever its counts say: it is free once all that was recorded so far is durable.
+    pub fn lose_all(&mut self, band: u32, last_recorded: u64) {
+        if self.bands.lose(band, u32::MAX, u32::MAX) {
             self.freed.push(last_recorded, Freed::Band(band));
         }
     }

@@ -23,8 +23,7 @@ pub struct Bands {
     open: OpenBands,
     /// Groups whose summary is not on the device.
     groups: Groups,
-    /// Until replay ends: how many groups of each band are complete in the root. Their summaries are on the device, and replay does not see everything
-    /// that was written into them.
+    /// Until replay ends: complete groups of each band in the root. Their summaries are on the device, and replay does not see all that was written into them.
     complete: Vec<u32>,
     clock: u64,
     /// Free bands that hosts do not get.
@@ -298,7 +297,7 @@ impl Bands {
         }
     }
 
-    /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now and may be freed.
+    /// Granted blocks are in the map, or never will be. True where the band is empty now and may be freed.
     pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
         self.unsettled.settle(band, blocks) && self.is_empty_closed(band)
     }
@@ -316,11 +315,11 @@ impl Bands {
         }
     }
 
-    /// The map names `grains` grains fewer; true where these were the last, the band is closed, and nothing is being written into it: it may be freed.
-    pub fn lose(&mut self, band: u32, grains: u8) -> bool {
+    /// The map names so many grains and blocks fewer. True where these were the last, the band is closed, and nothing is being written into it: it may be freed.
+    pub fn lose(&mut self, band: u32, grains: u32, blocks: u32) -> bool {
         let entry = &mut self.table[band as usize];
-        entry.valid = entry.valid.saturating_sub(u32::from(grains));
-        entry.blocks = entry.blocks.saturating_sub(1);
+        entry.valid = entry.valid.saturating_sub(grains);
+        entry.blocks = entry.blocks.saturating_sub(blocks);
         self.is_empty_closed(band)
     }
 

@@ -135,7 +135,7 @@ fn regression_a_band_that_is_to_be_free_is_not_ended() {
     assert!(!bands.settle(band, 1));
     bands.end_early(band);
     assert_eq!((bands.get(band).state, bands.take_emptied()), (BandState::Closed, vec![]));
-    assert!(bands.lose(band, BLOCK_GRAINS as u8), "it is on its way to be free");
+    assert!(bands.lose(band, BLOCK_GRAINS as u32, 1), "it is on its way to be free");
     bands.end_early(band);
     assert_eq!(bands.take_emptied(), []);
     bands.release(band);

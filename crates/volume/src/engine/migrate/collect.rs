@@ -33,6 +33,7 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
             next_group: 0,
             alive_blocks: u64::from(entry.moved_grains()) / page::BLOCK_GRAINS,
             is_known: false,
+            handed_out: 0,
         }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
         // From the start, for what the last round has left; not before the last job of that round has ended.
@@ -77,9 +78,13 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
     let bands = &rooms.space.bands;
     rooms.migrate.rounds.retain(|&other, round| bands.get(other).generation == round.generation);
-    rooms.migrate.rounds.insert(band, Round { next_group: end, ..round });
+    rooms.migrate.rounds.insert(band, Round { next_group: end, handed_out: round.handed_out + 1, ..round });
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.phase = Phase::Summary;
+    if job.handed_out == 0 {
+        job.handed_out_before = round.handed_out;
+    }
+    job.handed_out += 1;
     (job.next_group, job.end_group) = (first, end);
     job.groups_seen += end - first;
     read_summaries(rooms, id, band)
@@ -93,6 +98,20 @@ pub(super) fn looks_further(rooms: &mut Moving<'_>, id: u32, band: u32) -> Optio
     }
     let next = round(rooms, band, others_collect(rooms, id, band))?;
     Some(look_at_groups(rooms, id, band, next))
+}
+
+/// Whether a job has looked at all that was ever written into a band, and nothing of that is named any more. To be asked when it looks no further, has found
+/// nothing, and no other job collects the band.
+pub(super) fn has_seen_all_dead(rooms: &Moving<'_>, id: u32, band: u32) -> bool {
+    let (Some(job), Some(round)) = (rooms.migrate.job(id), rooms.migrate.rounds.get(&band)) else { return false };
+    // What others were given meanwhile they may have found, and have left where it cannot be moved.
+    let is_alone = round.handed_out == job.handed_out_before + job.handed_out;
+    let bands = &rooms.space.bands;
+    is_alone
+        && !job.is_incomplete
+        && round.generation == bands.get(band).generation
+        && job.groups_seen >= 2 * bands.shape().groups()
+        && bands.may_collect(band)
 }
 
 /// Reads the summaries of a job's groups, many at a time. The entries of one that cannot be written are in memory.
@@ -170,6 +189,7 @@ pub(super) fn summary_read(
     if let Some(entries) = entries {
         look_up(job, start, &entries);
     } else {
+        job.is_incomplete = true;
         rooms.stats.counters.summary_errors += 1;
         rooms.exclude(band);
     }
@@ -226,15 +246,19 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             Leaf::Hole => None,
             Leaf::Ready(frame) => Some(frame),
         };
-        let lives = frame.and_then(|frame| {
+        let entry = frame.map(|frame| {
             let at = (moved.block % LEAF_ENTRIES as u64) as usize;
-            let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
-            match entry {
-                Entry::Data { span, class } => (span == moved.source && checksum == moved.checksum).then_some(class),
-                _ => None,
-            }
+            page::leaf_entry(&rooms.map.frames.get(frame).page, at)
         });
+        let lives = match entry {
+            Some((Entry::Data { span, class }, checksum)) => {
+                (span == moved.source && checksum == moved.checksum).then_some(class)
+            }
+            _ => None,
+        };
         let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
+        // The leaf may be readable again another time, and name this block.
+        job.is_incomplete |= matches!(entry, Some((Entry::Damaged, _)));
         if lives.is_some() && job.leaves >= leaves_max && job.newest_leaf != Some((disk, leaf)) {
             return After::Gathered;
         }

@@ -1,6 +1,6 @@
 //! Leads from what a job has chosen to its transfer; or ends the job, where nothing was found.
 
-use super::collect::{looks_further, others_collect};
+use super::collect::{has_seen_all_dead, looks_further, others_collect};
 use super::destage::LEAVES_PER_JOB;
 use super::job::{JobKind, Phase};
 use super::rooms::{After, Moving};
@@ -19,6 +19,11 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
             }
             if others_collect(rooms, id, band) {
                 // The other jobs have the valid blocks.
+                return After::End { pause: false };
+            }
+            if has_seen_all_dead(rooms, id, band) {
+                // A leaf that named blocks in it could not be read and was overwritten, so nobody has given up these blocks.
+                rooms.space.lose_all(band, rooms.journal.last_recorded());
                 return After::End { pause: false };
             }
             // By the counts the band has valid blocks, but the summaries do not name them: it is left alone for a

@@ -71,6 +71,11 @@ pub(crate) struct Job {
     pub end_group: u32,
     /// How many groups it will have looked at by then.
     pub groups_seen: u32,
+    /// How often jobs had been given groups of the band before it, and how often it was.
+    pub handed_out_before: u32,
+    pub handed_out: u32,
+    /// It could not look at all that was written into these groups: whether any of that is still named is not known.
+    pub is_incomplete: bool,
     /// Leaves to be looked at by a destage of data that waits there to be compressed together; `None` for a destage of what is due first.
     pub together: Option<Vec<Waiting>>,
     /// Newest epoch whose blocks a destage takes.
@@ -125,6 +130,9 @@ impl Job {
             next_group: 0,
             end_group: 0,
             groups_seen: 0,
+            handed_out_before: 0,
+            handed_out: 0,
+            is_incomplete: false,
             together: None,
             cutoff_epoch: None,
             reads: Vec::new(),

@@ -120,6 +120,7 @@ impl Engine {
             (_, JobKind::Collect { band }) => {
                 let leaf = job.lookups.last().map(Moved::leaf);
                 while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
+                job.is_incomplete = true;
                 self.moving().exclude(band);
             }
             (_, JobKind::Destage) if job.together.is_some() => {

@@ -27,6 +27,8 @@ pub(super) struct Round {
     pub alive_blocks: u64,
     /// The policy of lifetime groups knows that the collection has begun.
     pub is_known: bool,
+    /// How often groups were given to a job.
+    pub handed_out: u32,
 }
 
 /// State of migration.

@@ -1,7 +1,7 @@
 //! Bands out of which nothing can be moved any more.
 
-use super::device::Kind;
-use super::rig::{BULK, CAPACITY, Rig, Setup, failed};
+use super::device::{Fate, Kind};
+use super::rig::{BULK, CAPACITY, FAST, Rig, Setup, failed, findings, is_page_read};
 use forebay_block::Random;
 use forebay_volume::{EngineOptions, RequestError};
 
@@ -136,4 +136,54 @@ fn regression_bands_that_cannot_be_emptied_do_not_keep_data_on_the_fast_tier() {
         status.free_bands,
         status.bands
     );
+}
+
+/// Bands that hosts can fill after the blocks of one leaf, which lie in many bands, could not be read for a while, and so many of them were overwritten; and what
+/// a verification finds.
+fn filled_after_overwriting(overwritten: u64) -> (u64, Vec<String>) {
+    let base = Setup { capacity_bytes: 16 << 20, fast_bytes: 17 << 18, disk_bytes: 1 << 30, ..Setup::default() };
+    let options = EngineOptions { frames: Some(16), ..base.options.clone() };
+    let mut rig = Rig::new(&Setup { options, ..base });
+    // In each band a few, beside others that die.
+    let others = 400 * 41;
+    for band in 0..80 {
+        rig.put_run(5 * band, 5, 1);
+        rig.put_run(others + 10 * band, 10, 1);
+    }
+    (1..40).for_each(|leaf| rig.put(400 * leaf, 1, None));
+    rig.checkpoint();
+    // The leaf leaves memory.
+    (1..40).for_each(|leaf| assert_eq!(rig.get(400 * leaf), Ok(1)));
+    rig.devices[FAST].rule(|seen| match is_page_read(seen) {
+        true => Fate::Misread(seen.offset_bytes + 2000),
+        false => Fate::Good,
+    });
+    rig.put_run(0, overwritten, 2);
+    rig.devices[FAST].heal();
+    rig.put_run(others, 800, 1);
+    let (begin, mut runs) = (others + 800, 0);
+    loop {
+        let token = rig.write_run(begin + runs * TOGETHER, TOGETHER, 1, false, BULK);
+        match rig.wait(token) {
+            Ok(_) => runs += 1,
+            Err(RequestError::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!((0..overwritten).all(|block| rig.get(block) == Ok(2)));
+    assert!((others..begin + runs * TOGETHER).all(|block| rig.get(block) == Ok(1)));
+    let setup = rig.setup.clone();
+    (runs, findings(&setup, &rig.cut(|_| false)))
+}
+
+/// Blocks of a leaf that could not be read were never given up where hosts wrote over them: up to 400 bands stayed in use for good, and were collected in vain again
+/// and again.
+#[test]
+fn regression_bands_are_free_whose_leaf_was_overwritten_unread() {
+    let (all, found) = filled_after_overwriting(400);
+    assert_eq!(found, [""; 0]);
+    let (half, _) = filled_after_overwriting(200);
+    // With 400 blocks overwritten 80 bands are free, and the new versions fill 27; with 200 these are 40 and 14, as what else the leaf named is not known.
+    let apart = all.saturating_sub(half);
+    assert!(all > 180 && (14..34).contains(&apart), "{all} and {half} bands were filled");
 }
