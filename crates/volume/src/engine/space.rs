@@ -67,6 +67,8 @@ pub(crate) struct Space {
     pub may_keep_more: bool,
     /// Slots that writes have taken since the start.
     slots_taken: u64,
+    /// Grains of bands that the map has ceased to name since the start.
+    died_grains: u64,
 }
 
 impl Space {
@@ -88,6 +90,7 @@ impl Space {
             pins: true,
             may_keep_more: true,
             slots_taken: 0,
+            died_grains: 0,
         }
     }
 
@@ -99,6 +102,11 @@ impl Space {
     /// Slots in use.
     pub fn slots_used(&self) -> u64 {
         self.slots.total() - self.slots.free()
+    }
+
+    /// Grains of bands that the map has ceased to name since the start.
+    pub fn died_grains(&self) -> u64 {
+        self.died_grains
     }
 
     /// Slots in use that will not be freed soon.
@@ -331,12 +339,13 @@ impl Space {
         if self.setup.extents.is_fast(location) {
             let first = self.setup.extents.slot(location);
             self.freed.push(batch, Freed::Slots { first, count: 1 });
-        } else if let Some((band, _)) = self.setup.extents.band(location)
-            && self.bands.lose(band, grains.into(), 1)
-        {
-            // Batches are applied in any order: one after `batch` may have removed blocks of this band before, and need
-            // not be durable when `batch` is.
-            self.freed.push(last_recorded, Freed::Band(band));
+        } else if let Some((band, _)) = self.setup.extents.band(location) {
+            self.died_grains += u64::from(grains);
+            if self.bands.lose(band, grains.into(), 1) {
+                // Batches are applied in any order: one after `batch` may have removed blocks of this band before, and need
+                // not be durable when `batch` is.
+                self.freed.push(last_recorded, Freed::Band(band));
+            }
         }
     }
 

@@ -84,7 +84,8 @@ impl Checkpointing<'_> {
         // the drive spare area, and a checkpoint costs writes.
         let many = (self.space.bands.count() / 32).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
-        let pinned = self.checkpoint.capacity.pinned();
+        // Places that moves could not take are not to be had before a checkpoint either.
+        let pinned = self.checkpoint.capacity.pinned() + usize::from(!self.migrate.stranded.is_empty());
         pinned > 0
             && (free <= few
                 || pinned > many

@@ -109,6 +109,7 @@ pub(super) fn has_seen_all_dead(rooms: &Moving<'_>, id: u32, band: u32) -> bool 
     let bands = &rooms.space.bands;
     is_alone
         && !job.is_incomplete
+        && job.lookups.is_empty()
         && round.generation == bands.get(band).generation
         && job.groups_seen >= 2 * bands.shape().groups()
         && bands.may_collect(band)
@@ -141,10 +142,12 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
 
 fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, which: SummaryRead) {
     let location = which.location(rooms.setup, rooms.space.bands.shape(), band);
-    let Some((device, offset_bytes)) = rooms.setup.extents.place(location) else { return };
+    let place = rooms.setup.extents.place(location);
     if let Some(job) = rooms.migrate.job_mut(id) {
-        job.outstanding += 1;
+        job.outstanding += usize::from(place.is_some());
+        job.is_incomplete |= place.is_none();
     }
+    let Some((device, offset_bytes)) = place else { return };
     let bufs = Vectored::One(Buf::new(which.pages as usize * page::PAGE_BYTES));
     let op = Op::Read { bufs, attempt: which.attempt };
     rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, which });

@@ -17,6 +17,8 @@ use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
+/// How often a band out of which nothing could be moved is tried while data could leave the fast tier, in nanoseconds.
+const LAST_EVERY_NS: u64 = 1_000_000_000;
 /// How often that wait doubles at most, once more jobs have failed than [`FAILURES_MAX`].
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After this many jobs in a row that failed or found nothing, requests that wait for space are refused. More than a
@@ -47,9 +49,10 @@ pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     !jobs.is_empty() || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
 }
 
-/// Whether bands wait for a checkpoint that could be written.
+/// Whether bands, or places in them, wait for a checkpoint that could be written.
 fn may_unpin(rooms: &Moving<'_>) -> bool {
-    rooms.checkpoint.capacity.pinned() > 0 && rooms.checkpoint.hopeless(&rooms.stats.counters).is_none()
+    let waits = rooms.checkpoint.capacity.pinned() > 0 || !rooms.migrate.stranded.is_empty();
+    waits && rooms.checkpoint.hopeless(&rooms.stats.counters).is_none()
 }
 
 /// There is no room to move anything to. What was freed and is not yet durable would help, so a flush of it is asked
@@ -61,9 +64,15 @@ fn want_freed(rooms: &mut Moving<'_>) {
     } else if may_unpin(rooms) {
         rooms.checkpoint.want_another();
     } else if rooms.outbox.is_empty() {
-        rooms.migrate.failures = rooms.migrate.failures.saturating_add(1);
+        rooms.migrate.fails(rooms.space.died_grains());
         pause(rooms);
     }
+}
+
+/// Data has died, as by discards: jobs that found nothing before may find something now.
+pub(super) fn look_at_died(rooms: &mut Moving<'_>) {
+    let band_grains = u64::from(rooms.space.bands.data_blocks()) * BLOCK_GRAINS;
+    rooms.migrate.forgive(rooms.space.died_grains(), band_grains);
 }
 
 /// Waits before the next job: the longer, the more jobs in a row have found nothing.
@@ -103,12 +112,13 @@ pub(super) fn next(rooms: &mut Moving<'_>) -> Option<(JobKind, Option<Vec<Waitin
     if let Some(band) = suspect(rooms) {
         return Some((JobKind::Collect { band }, None));
     }
-    // Where nothing is gained by collection that is known, data leaves the fast tier first.
+    // A device may be well again that could not be read: now and then such a band is tried, whatever else is to be done.
+    if is_due && let Some(band) = last_victim(rooms).filter(|&band| may_try_last(rooms) && has_room_for(rooms, band)) {
+        rooms.migrate.last_not_before_ns = rooms.now_ns.saturating_add(LAST_EVERY_NS);
+        return Some((JobKind::Collect { band }, None));
+    }
     if may_destage(rooms) {
         return Some((JobKind::Destage, None));
-    }
-    if is_due && let Some(band) = last_victim(rooms).filter(|_| may_try_last(rooms)) {
-        return collect(rooms, band);
     }
     if destage_due(rooms) {
         want_freed_where_idle(rooms);
@@ -119,11 +129,15 @@ pub(super) fn next(rooms: &mut Moving<'_>) -> Option<(JobKind, Option<Vec<Waitin
 
 /// The collection of a band. All of its valid blocks must fit elsewhere before it begins, or it would only use up space; other jobs take from the same room.
 fn collect(rooms: &mut Moving<'_>, band: u32) -> Option<(JobKind, Option<Vec<Waiting>>)> {
-    if rooms.space.bands.room(true) < blocks_to_write(rooms, band) {
+    if !has_room_for(rooms, band) {
         want_freed_where_idle(rooms);
         return None;
     }
     Some((JobKind::Collect { band }, None))
+}
+
+fn has_room_for(rooms: &Moving<'_>, band: u32) -> bool {
+    rooms.space.bands.room(true) >= blocks_to_write(rooms, band)
 }
 
 fn want_freed_where_idle(rooms: &mut Moving<'_>) {
@@ -137,19 +151,15 @@ pub(super) fn may_destage(rooms: &Moving<'_>) -> bool {
     destage_due(rooms) && rooms.space.bands.room(false) > 0
 }
 
-/// Whether a band out of which nothing could be moved is tried again now: one at a time, and not in a row while other jobs have something to do.
+/// Whether a band out of which nothing could be moved is tried again now: one at a time, and not in a row while data could leave the fast tier.
 fn may_try_last(rooms: &Moving<'_>) -> bool {
     let Moving { migrate, space, .. } = rooms;
     let is_last = |kind| match kind {
         JobKind::Collect { band } => migrate.comes_last(band, space.bands.get(band).generation),
         JobKind::Destage => false,
     };
-    rooms.now_ns >= migrate.last_not_before_ns && !migrate.jobs.iter().any(|(_, job)| is_last(job.kind))
-}
-
-/// Nothing was moved out of a band again, and there is other work.
-pub(super) fn put_off_last(migrate: &mut Migrate, now_ns: u64) {
-    migrate.last_not_before_ns = now_ns.saturating_add(PAUSE_NS);
+    let is_time = rooms.now_ns >= migrate.last_not_before_ns || !may_destage(rooms);
+    is_time && !migrate.jobs.iter().any(|(_, job)| is_last(job.kind))
 }
 
 /// The best victim of those out of which nothing could be moved, or of all.
@@ -180,7 +190,7 @@ pub(super) fn is_in_vain(migrate: &Migrate) -> bool {
 /// A band whose parity does not match its data, where there is room for its valid blocks.
 fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
     let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
-    (rooms.space.bands.room(true) >= blocks_to_write(rooms, band)).then_some(band)
+    has_room_for(rooms, band).then_some(band)
 }
 
 /// Blocks for which jobs have yet to allocate space, where this band is collected, too: all valid blocks of each band

@@ -24,6 +24,7 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
             if has_seen_all_dead(rooms, id, band) {
                 // A leaf that named blocks in it could not be read and was overwritten, so nobody has given up these blocks.
                 rooms.space.lose_all(band, rooms.journal.last_recorded());
+                rooms.migrate.in_vain = 0;
                 return After::End { pause: false };
             }
             // By the counts the band has valid blocks, but the summaries do not name them: it is left alone for a

@@ -50,6 +50,7 @@ impl Engine {
     /// Starts jobs, and continues those in progress as far as they go without waiting.
     pub(crate) fn migrate_step(&mut self) {
         if std::mem::take(&mut self.space.changed) {
+            due::look_at_died(&mut self.moving());
             due::look_at_packed(&mut self.moving());
             while self.migrate.jobs.len() < self.setup.limits.jobs && self.start_job() {}
         }
@@ -168,7 +169,10 @@ impl Engine {
             _ => false,
         };
         if !is_vain {
-            self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
+            match pause || job.failed {
+                true => self.migrate.fails(self.space.died_grains()),
+                false => self.migrate.failures = 0,
+            }
         }
         if (pause || job.failed) && !is_vain {
             due::pause(&mut self.moving());
@@ -201,14 +205,7 @@ impl Engine {
             self.migrate.moved_nothing(band, root.generation, now_ns);
         }
         let rooms = self.moving();
-        if due::better_victim(&rooms).is_some() {
-            return true;
-        }
-        let goes_on = due::may_destage(&rooms);
-        if goes_on {
-            due::put_off_last(&mut self.migrate, now_ns);
-        }
-        goes_on
+        due::better_victim(&rooms).is_some() || due::may_destage(&rooms)
     }
 
     /// The rooms between which jobs move data.
@@ -255,7 +252,9 @@ impl Engine {
 
     /// Whether a job is in progress, or one could free something now or after the pause.
     pub(crate) fn migrate_may_free(&mut self) -> bool {
-        due::may_free(&self.moving())
+        let rooms = &mut self.moving();
+        due::look_at_died(rooms);
+        due::may_free(rooms)
     }
 
     /// Whether collections go on and move nothing.

@@ -49,6 +49,8 @@ pub(crate) struct Migrate {
     pub(super) not_before_ns: u64,
     /// Jobs in a row that failed or found nothing.
     pub(super) failures: u32,
+    /// How much of bands had died, in grains, when the last of them did.
+    died_at_failure_grains: u64,
     /// Sources of destages, from when a job takes them: not to be reused while a job may still compare the map with
     /// them.
     pub(super) held: BTreeSet<u64>,
@@ -62,7 +64,7 @@ pub(crate) struct Migrate {
     excluded_until_ns: BTreeMap<u32, (u32, u64)>,
     /// Bands out of which nothing could be moved, in this generation, and until when they come behind all others.
     last_until_ns: BTreeMap<u32, (u32, u64)>,
-    /// When such a band is tried again at the earliest.
+    /// When such a band is tried again at the earliest, where data could leave the fast tier instead.
     pub(super) last_not_before_ns: u64,
     /// Collections in a row that moved nothing.
     pub(super) in_vain: u32,
@@ -122,6 +124,19 @@ impl Migrate {
         self.excluded_until_ns.retain(|_, (_, until_ns)| now_ns < *until_ns);
         self.last_until_ns.retain(|_, (_, until_ns)| now_ns < *until_ns);
         self.together.tick(now_ns);
+    }
+
+    /// A job failed or found nothing, when so many grains of bands had died.
+    pub(super) fn fails(&mut self, died_grains: u64) {
+        self.failures = self.failures.saturating_add(1);
+        self.died_at_failure_grains = died_grains;
+    }
+
+    /// Where a whole band's worth of data has died since the last failure, jobs may find something now: the failures count no more.
+    pub(super) fn forgive(&mut self, died_grains: u64, band_grains: u64) {
+        if self.failures > 0 && died_grains - self.died_at_failure_grains >= band_grains {
+            (self.failures, self.not_before_ns) = (0, 0);
+        }
     }
 
     /// Leaves a band, in this generation, alone for a while.

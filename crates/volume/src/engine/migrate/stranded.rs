@@ -21,6 +21,11 @@ impl Stranded {
         }
     }
 
+    /// Whether there are none: otherwise a checkpoint would free places.
+    pub fn is_empty(&self) -> bool {
+        self.newer.is_empty() && self.frozen.is_empty()
+    }
+
     /// The map is frozen.
     pub fn freeze(&mut self) {
         self.frozen.append(&mut self.newer);
@@ -47,9 +52,11 @@ mod tests {
         stranded.freeze();
         stranded.add(vec![3]);
         assert_eq!(stranded.root_durable(), [1, 2]);
+        assert!(!stranded.is_empty());
         assert_eq!(stranded.root_durable(), [0; 0]);
         stranded.add(vec![0; PLACES_MAX]);
         stranded.freeze();
         assert_eq!(stranded.root_durable(), [3], "more than there is room for");
+        assert!(stranded.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use super::device::{Fate, Kind};
 use super::rig::{BULK, CAPACITY, FAST, Rig, Setup, failed, findings, is_page_read};
 use forebay_block::Random;
-use forebay_volume::{EngineOptions, RequestError};
+use forebay_volume::{EngineOptions, Op, RequestError};
 
 /// Blocks of hosts, in more than a third of the bands.
 const BLOCKS: u64 = 1600;
@@ -186,4 +186,34 @@ fn regression_bands_are_free_whose_leaf_was_overwritten_unread() {
     // With 400 blocks overwritten 80 bands are free, and the new versions fill 27; with 200 these are 40 and 14, as what else the leaf named is not known.
     let apart = all.saturating_sub(half);
     assert!(all > 180 && (14..34).contains(&apart), "{all} and {half} bands were filled");
+}
+
+/// Jobs had found nothing for so long that hosts were answered that there is no space. When hosts discarded most of what they had, they got that answer for some
+/// seconds more, until jobs began again.
+#[test]
+fn regression_there_is_space_at_once_where_hosts_have_discarded() {
+    for seed in 0..6 {
+        let mut rig = Rig::new(&Setup {
+            capacity_bytes: 16 << 20,
+            fast_bytes: 17 << 18,
+            disk_bytes: 64 << 20,
+            ..Setup::default()
+        });
+        let mut random = Random::new(seed);
+        let mut refused = 0;
+        while refused < 2000 {
+            let token = rig.write_run(random.below(1000) * 16, 16, 1, false, None);
+            refused += u32::from(rig.wait(token).is_err());
+        }
+        for first in (0..12_000).step_by(1000) {
+            let token = rig.submit_to(rig.disk, first, 1000 * 4096, Op::Discard, false, None);
+            rig.wait(token).unwrap();
+        }
+        for number in 0..100 {
+            rig.pass_ms(20);
+            let token = rig.write_run(number % 4 * 250, 250, 2, false, None);
+            let answer = rig.wait(token);
+            assert!(answer.is_ok(), "seed {seed}, write {number}: {answer:?}");
+        }
+    }
 }
