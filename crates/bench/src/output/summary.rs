@@ -428,7 +428,7 @@ pub fn pattern(pattern: &Pattern) -> String {
             let at = if *align_bytes > 0 { format!(", multiples of {align_bytes} bytes") } else { String::new() };
             format!("zones {}{at}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
         }
-        Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
+        Pattern::Shuffled => "each block once, in random order, by each thread".to_owned(),
         Pattern::Replayed => "as recorded".to_owned(),
         Pattern::Generated { name } => format!("as {name} has it"),
         Pattern::ByKind(patterns) => match &**patterns {

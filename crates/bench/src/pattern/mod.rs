@@ -169,6 +169,13 @@ fn flushes(job: &Job) -> Result<(OpKind, u64), PatternError> {
     }
 }
 
+/// Begin and end of a thread's share within a region of so many bytes: a multiple of the unit; the last thread also gets the rest.
+pub fn share_of_region(region_bytes: u64, threads: u32, unit_bytes: u64, thread: u32) -> (u64, u64) {
+    let each = region_bytes / u64::from(threads) / unit_bytes * unit_bytes;
+    let begin = each * u64::from(thread);
+    (begin, if thread + 1 == threads { region_bytes } else { begin + each })
+}
+
 /// Computes sizes, blocks and shares of a job on its region.
 struct Grid<'a> {
     job: &'a Job,
@@ -302,15 +309,13 @@ impl Grid<'_> {
 
     /// The share of a thread: a multiple of the largest I/O; the last thread also gets the rest.
     fn share(&self, thread: u32, largest: u64) -> Result<Walk, PatternError> {
-        let each = self.region_bytes() / u64::from(self.job.threads) / largest * largest;
-        if each == 0 {
+        let (begin, end) = share_of_region(self.region_bytes(), self.job.threads, largest, thread);
+        if end - begin < largest {
             let have_bytes = self.region_bytes() / u64::from(self.job.threads);
             let kind = self.kinds.values().find(|kind| !matches!(kind, OpKind::Flush | OpKind::Fsync));
             let kind = kind.unwrap_or(OpKind::Flush);
             return Err(self.too_small("a thread's share of the region", have_bytes, kind, largest));
         }
-        let begin = self.region.start + each * u64::from(thread);
-        let end = if thread + 1 == self.job.threads { self.region.end } else { begin + each };
-        Ok(Walk::sequential(begin, end))
+        Ok(Walk::sequential(self.region.start + begin, self.region.start + end))
     }
 }

@@ -47,9 +47,9 @@ pub use thread_use::ThreadUse;
 pub use virtual_run::run_virtual;
 pub use watch::Watch;
 
-use crate::job::model::{Arrival, Job};
+use crate::job::model::{Arrival, Job, Pattern};
 use crate::job::walks;
-use crate::pattern::{Generator, PatternError};
+use crate::pattern::{Generator, PatternError, share_of_region};
 use crate::replay::{Feed, Player};
 use crate::telemetry::Recorder;
 pub use content::{ContentError, Maps};
@@ -458,6 +458,14 @@ fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64
     let walked = walks::ios_of_walks(job, region, target_bytes);
     let ios = [job.end.after_ios, walked].into_iter().flatten().min();
     let unit = u64::from(job.one_size().unwrap_or(1).max(1));
+    // A thread that walks through a share of its own makes the passes of that share, whatever is left over for others.
+    if let (Pattern::Sequential { per_thread: true }, Some(passes)) = (&job.pattern, job.end.after_passes)
+        && job.end.after_bytes.is_none()
+    {
+        let (begin, end) = share_of_region(region.1, job.threads, unit, thread);
+        let own = passes * ((end - begin) / unit) as f64;
+        return (ios.map_or(u64::MAX, share), (own.round() as u64).saturating_mul(unit));
+    }
     (ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, |bytes| share(bytes.div_ceil(unit)).saturating_mul(unit)))
 }
 

@@ -89,6 +89,15 @@ pub enum SpecError {
 pub(super) fn of_toml(error: &toml::de::Error, text: &str, name: &str) -> SpecError {
     let place = place(name, text, error.span());
     match Mistake::of(error.message()) {
+        // There are few of these, and each is a choice.
+        Mistake::Unknown { what: what @ "value", word, known } => SpecError::Form {
+            place,
+            reason: format!(
+                "unknown {what} `{word}`{} (known here: {})",
+                Hint(nearest(&word, known.iter().copied())),
+                known.join(", ")
+            ),
+        },
         Mistake::Unknown { what, word, known } => {
             SpecError::Unknown { place, what, nearest: nearest(&word, known).map(str::to_owned), word }
         }

@@ -91,7 +91,9 @@ fn for_parts(samples: u64, have: usize, need: usize) -> u64 {
 }
 
 fn percentile(result: &JobResult, share: Share, op: Op, bound: Bound, confidence: Confidence) -> Figure {
-    let by_rank = ByRank::new(&latencies(result, op).histogram);
+    // A promise between a bucket's edge and the fastest I/O of all is broken by each of them.
+    let latencies = latencies(result, op);
+    let by_rank = ByRank::new(&latencies.histogram).within(latencies.min_ns(), latencies.max_ns());
     let samples = by_rank.samples();
     let blocks = blocks(result, op).unwrap_or_default();
     if blocks.len() < BLOCKS_MIN || samples == 0 {

@@ -87,7 +87,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
         if pool.engine.disk_named(&disk.name).is_some_and(|real| real.base.is_none()) {
             warn!(
                 cause = "base not used",
-                advice = "Remove `base` from the configuration",
+                advice = "Keep that device until detach-base was answered, or a scrub of the pool has found no damage; then remove `base` from the configuration",
                 "disk {:?} lies over nothing, as its base was detached or it was made without one: `base` is not used",
                 disk.name
             );

@@ -223,7 +223,11 @@ impl Reloader {
                 restart.join(", ")
             );
         }
-        let done = if outcome.done.is_empty() { "nothing has changed".to_owned() } else { outcome.done.join("; ") };
+        let done = match (outcome.done.as_slice(), restart.is_empty() && outcome.refused.is_empty()) {
+            ([], true) => "nothing has changed".to_owned(),
+            ([], false) => "nothing else has changed".to_owned(),
+            (done, _) => done.join("; "),
+        };
         info!(cause = "reload", "reloaded {}: {done}", self.file.display());
         // Keys that need a restart keep their old value here, so that the next reload reports them again.
         let read_cache = ReadCache { memory: self.config.read_cache.memory, ..new.read_cache.clone() };

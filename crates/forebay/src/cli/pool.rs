@@ -104,7 +104,7 @@ restore the rest from a backup.")]
   forebay class pool.toml set log --place fast --share 0.25
   forebay class pool.toml import ioclass-config.csv")]
     Class {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         #[command(subcommand)]
         action: ClassAction,
@@ -122,7 +122,7 @@ restore the rest from a backup.")]
   forebay evidence pool.toml list
   forebay evidence pool.toml detach --disk db")]
     Evidence {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         #[command(subcommand)]
         action: EvidenceAction,
@@ -135,7 +135,7 @@ restore the rest from a backup.")]
   forebay disk pool.toml remove logs --destroy-data logs
   forebay disk pool.toml detach-base db")]
     Disk {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         #[command(subcommand)]
         action: DiskAction,
@@ -151,7 +151,7 @@ restore the rest from a backup.")]
 
 Exit 0: no damage was found; 1: damage was found; 2: it could not be done.")]
     Scrub {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         /// What to do
         action: ScrubVerb,
@@ -165,7 +165,7 @@ Exit 0: no damage was found; 1: damage was found; 2: it could not be done.")]
   forebay attach pool.toml db
   mkfs.xfs $(forebay attach db)")]
     Attach {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         /// The disk; may be left out where there is only one
         disk: Option<String>,
@@ -174,7 +174,7 @@ Exit 0: no damage was found; 1: damage was found; 2: it could not be done.")]
     #[command(after_help = "Example:
   umount /srv/db && forebay detach pool.toml db")]
     Detach {
-        /// Configuration file
+        /// Configuration file; where it is left out, /etc/forebay/pool.toml
         config: PathBuf,
         /// The disk; may be left out where there is only one
         disk: Option<String>,

@@ -1,10 +1,11 @@
 //! Class rules for traces: built-in rules of known systems, a file of `[[class]]` parts, or a pool's configuration.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_daemon::config::{self, Place};
 use forebay_daemon::text::read_text;
 use forebay_prism::Rule;
 use serde::Deserialize;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Systems with built-in rules.
@@ -81,6 +82,12 @@ pub fn load(text: &str) -> Result<Loaded> {
             let file: File = toml::from_str(&content).with_context(|| format!("--rules {text}"))?;
             file.class.into_iter().map(|class| (class.priority, class.name, class.rules, class.place)).collect()
         };
+    let mut names = HashSet::new();
+    if let Some((_, twice, ..)) = classes.iter().find(|(_, name, ..)| !names.insert(name.as_str())) {
+        bail!(
+            "--rules {text}: class {twice:?} is there twice: give one of them another name, or put both rules into one `match`"
+        );
+    }
     classes.sort_by_key(|(priority, ..)| *priority);
     let mut loaded = Loaded::default();
     for (_, class, rules, place) in classes {
@@ -102,6 +109,18 @@ pub fn load(text: &str) -> Result<Loaded> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// Two classes of one name were taken, and `size` gave figures of neither.
+    #[test]
+    fn regression_a_class_is_named_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let class = |place: &str| format!("[[class]]\nname = \"x\"\nplace = \"{place}\"\nmatch = [\"lba<1GiB\"]\n");
+        std::fs::write(&file, class("fast") + &class("capacity")).unwrap();
+        let error = load(file.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("class \"x\" is there twice"), "{error}");
+        std::fs::write(&file, class("fast")).unwrap();
+        assert_eq!(load(file.path().to_str().unwrap()).unwrap().rules.len(), 1);
+    }
 
     #[test]
     fn built_in_rules_can_be_read() {

@@ -42,6 +42,12 @@ pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     {
         return Err(format!("byte {at} of what looks like text is 0, which text has nowhere"));
     }
+    if head.starts_with(b"FOREBAYT") {
+        return Err(
+            "it holds records of single I/Os: `forebay bench --records FILE --parquet OUT` makes a table of them"
+                .to_owned(),
+        );
+    }
     Err(format!("it begins with \"{}\"", head[..head.len().min(24)].escape_ascii()))
 }
 

@@ -42,6 +42,26 @@ fn regression_threads_share_bytes_in_whole_ios() {
     }
 }
 
+/// A pass left blocks unwritten where each thread walked through a share of its own: what is left over of the I/Os went to the first threads, and of the region to
+/// the last.
+#[test]
+fn regression_each_thread_makes_the_passes_of_its_own_share() {
+    for (threads, region_bytes) in [(5, 64 << 20), (3, 64 << 20), (7, (64 << 20) + 4096)] {
+        let end = End { after_ns: None, after_passes: Some(2.0), ..End::default() };
+        let sizes = Sizes { write: SizeMix::fixed(1 << 20), ..Job::default().sizes };
+        let pattern = Pattern::Sequential { per_thread: true };
+        let job = Job { threads, pattern, end, mix: Mix::only(OpKind::Write), sizes, ..Job::default() };
+        let mut written = vec![0; 64];
+        for thread in 0..threads {
+            let mut generator = Generator::new(&job, (0, region_bytes), thread).unwrap();
+            for _ in 0..budget(&job, (0, region_bytes), region_bytes, thread).1 >> 20 {
+                written[(generator.next().offset_bytes >> 20) as usize] += 1;
+            }
+        }
+        assert_eq!(written, [2; 64], "{threads} threads");
+    }
+}
+
 /// A last I/O went back to the begin of the region, where fio makes none (at the end of a file) or one that crosses the end of the size.
 #[test]
 fn regression_a_walk_leaves_out_what_is_shorter_than_an_io() {

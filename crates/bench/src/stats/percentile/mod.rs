@@ -127,6 +127,15 @@ impl ByRank {
         Self { buckets }
     }
 
+    /// The same, where the smallest and the largest sample are known exactly: nothing lies outside of them, whatever the edges of their buckets are.
+    #[must_use]
+    pub fn within(mut self, smallest: u64, largest: u64) -> Self {
+        for bucket in &mut self.buckets {
+            (bucket.low, bucket.high) = (bucket.low.max(smallest), bucket.high.min(largest));
+        }
+        self
+    }
+
     /// The occupied buckets, ascending.
     #[must_use]
     pub fn buckets(&self) -> &[Bucket] {

@@ -295,3 +295,20 @@ impl Migrate {
         self.not_before_ns = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts filled a pool until jobs had found nothing for so long that they paused for seconds, and then discarded most of it: writes found no space until the
+    /// pause was over.
+    #[test]
+    fn regression_failures_count_no_more_where_a_band_of_data_has_died() {
+        let mut migrate = Migrate { not_before_ns: 7, ..Migrate::default() };
+        (0..40).for_each(|_| migrate.fails(1000));
+        migrate.forgive(1099, 100);
+        assert_eq!((migrate.failures, migrate.not_before_ns), (40, 7));
+        migrate.forgive(1100, 100);
+        assert_eq!((migrate.failures, migrate.not_before_ns), (0, 0));
+    }
+}

@@ -188,10 +188,9 @@ fn regression_bands_are_free_whose_leaf_was_overwritten_unread() {
     assert!(all > 180 && (14..34).contains(&apart), "{all} and {half} bands were filled");
 }
 
-/// Jobs had found nothing for so long that hosts were answered that there is no space. When hosts discarded most of what they had, they got that answer for some
-/// seconds more, until jobs began again.
+/// Hosts that have filled an overcommitted pool find space at once after they have discarded most of what they had.
 #[test]
-fn regression_there_is_space_at_once_where_hosts_have_discarded() {
+fn there_is_space_at_once_where_hosts_have_discarded() {
     for seed in 0..6 {
         let mut rig = Rig::new(&Setup {
             capacity_bytes: 16 << 20,
