@@ -22,7 +22,10 @@ SCHEMA_VERSION = 1
 #: Columns of a table at most: more make no result of forebay's.
 COLUMNS_MAX = 4096
 #: What tells the rows of a list apart: rows of the lists below it carry that.
-IDENTITY = ("name", "target.name", "kind", "depth", "test", "op", "trace", "volume", "drive")
+IDENTITY = (
+    "name", "target.name", "kind", "depth", "test", "op", "trace", "volume", "drive",
+    "fill_percent", "read_percent", "size_bytes", "think_ns", "burst_ios", "pause_ns",
+)
 
 _INT64_MAX = (1 << 63) - 1
 _UINT64_MAX = (1 << 64) - 1
@@ -129,11 +132,14 @@ class Results:
             elif _is_table(inner):
                 rows = lists.setdefault(inner_path, [])
                 self._parents[inner_path] = parent
-                for row in inner:
-                    flat = _flat(row)
+                flats = [_flat(row) for row in inner]
+                known = [{f"{key}.{name}": flat[name] for name in IDENTITY if isinstance(flat.get(name), (str, int))} for flat in flats]
+                # Rows that nothing of these tells apart are numbered.
+                are_alike = len({tuple(some.items()) for some in known}) < len(known) or not all(known)
+                for number, (row, flat) in enumerate(zip(inner, flats), 1):
                     rows.append({**carried, **flat})
-                    known = {f"{key}.{name}": flat[name] for name in IDENTITY if isinstance(flat.get(name), (str, int))}
-                    self._walk(row, inner_path, inner_path, {**carried, **known}, lists)
+                    own = {**known[number - 1], **({f"{key}.number": number} if are_alike else {})}
+                    self._walk(row, inner_path, inner_path, {**carried, **own}, lists)
 
     @property
     def command(self) -> list[str]:

@@ -3,6 +3,8 @@
 import io
 import json
 import math
+import pathlib
+import tempfile
 import unittest
 
 import pandas as pd
@@ -189,6 +191,17 @@ class Refused(unittest.TestCase):
             with self.assertRaises(forebay.FormatError):
                 forebay.results(io.StringIO(text[:at]))
 
+
+class Nested(unittest.TestCase):
+    def test_rows_of_lists_within_rows_can_be_told_apart(self):
+        """Rows of all cells of one depth, and of all rounds, had one key."""
+        cells = [{"depth": 1, "fill_percent": fill, "rounds": [{"ways": [{"iops": 5}]}] * 2} for fill in (10, 90)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            path.write_text(json.dumps({"schema_version": 1, "experiment": "x", "result": {"results": {"cells": cells}}}))
+            ways = forebay.results(path)["ways"]
+        keys = {tuple(sorted((key, value) for key, value in row.items() if key != "iops")) for row in ways}
+        self.assertEqual((len(ways), len(keys)), (4, 4))
 
 if __name__ == "__main__":
     unittest.main()

@@ -76,9 +76,10 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The results of an experiment.
+    /// The results of an experiment; of the load of an application, which has nothing around them, its figures.
     pub(crate) fn experiment(&self) -> &Value {
-        &self.value["result"]["results"]
+        let result = &self.value["result"];
+        result.get("results").unwrap_or(result)
     }
 
     /// Whether the result is of this experiment.

@@ -7,7 +7,7 @@ use crate::picture::Picture;
 use crate::results::Found;
 use crate::table::{Cell, Column, ROWS_MAX, Table};
 use crate::unit::Unit;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Maximum number of columns of a table that is derived from the fields of its rows.
 const COLUMNS_MAX: usize = 30;
@@ -99,11 +99,60 @@ fn collect(name: &str, value: &Value, depth: usize, into: &mut Vec<Table>) {
         let name = if name.is_empty() { key.clone() } else { format!("{name}, {key}") };
         match value {
             // Percentiles and intervals have pictures, or are in other tables.
-            Value::Array(rows) if key != "intervals" => into.extend(of_rows(&words(&name), rows)),
+            Value::Array(rows) if !rows.is_empty() && rows.iter().all(is_plain) => {
+                into.extend(of_rows(&words(&name), &with_outer(&Value::Object(fields_of(key, value)), key)));
+            }
+            Value::Array(rows) if key != "intervals" => collect_rows(&name, rows, depth, into),
             Value::Object(_) => collect(&name, value, depth + 1, into),
             _ => {}
         }
     }
+}
+
+fn fields_of(key: &str, value: &Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_owned(), value.clone())])
+}
+
+/// The table of a list, and one for each list within its rows, whose rows begin with what the outer row says of itself.
+fn collect_rows(name: &str, rows: &[Value], depth: usize, into: &mut Vec<Table>) {
+    if depth >= DEPTH_MAX || into.len() >= TABLES_MAX {
+        return;
+    }
+    into.extend(of_rows(&words(name), rows));
+    let mut lists = Vec::new();
+    rows.iter().for_each(|row| lists_within("", row, &mut lists));
+    for path in lists {
+        let inner: Vec<Value> = rows.iter().flat_map(|row| with_outer(row, &path)).take(ROWS_MAX).collect();
+        collect_rows(&format!("{name}, {path}"), &inner, depth + 1, into);
+    }
+}
+
+/// Paths of the lists in a row; percentiles and counts of latencies have tables and pictures of their own.
+fn lists_within(before: &str, row: &Value, into: &mut Vec<String>) {
+    for (key, value) in row.as_object().into_iter().flatten().filter(|(key, _)| !key.contains('/')) {
+        let path = if before.is_empty() { key.clone() } else { format!("{before}/{key}") };
+        match value {
+            Value::Array(rows) if !rows.is_empty() && key != "buckets" && !into.contains(&path) => into.push(path),
+            Value::Object(_) if before.matches('/').count() < DEPTH_MAX => lists_within(&path, value, into),
+            _ => {}
+        }
+    }
+}
+
+/// Rows of the list at a path of a row, each with the plain fields of that row before its own. A list of numbers gives rows with their place in it.
+fn with_outer(row: &Value, path: &str) -> Vec<Value> {
+    let plain = |(key, value): (&String, &Value)| is_plain(value).then(|| (key.clone(), value.clone()));
+    let outer: Map<String, Value> = row.as_object().into_iter().flatten().filter_map(plain).collect();
+    let key = path.rsplit('/').next().unwrap_or(path);
+    let one = |(number, value): (u64, &Value)| {
+        let mut fields = outer.clone();
+        match value {
+            Value::Object(own) => fields.extend(own.iter().map(|(key, value)| (key.clone(), value.clone()))),
+            value => fields.extend([("number".to_owned(), number.into()), (key.to_owned(), value.clone())]),
+        }
+        Value::Object(fields)
+    };
+    (1..).zip(list(row, path)).map(one).collect()
 }
 
 /// A table of objects with a column for each number and text that any object has.

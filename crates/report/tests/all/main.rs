@@ -285,6 +285,24 @@ fn regression_a_file_that_mentions_the_sign_is_no_page() {
     assert!(!is_page(&page.as_bytes()[..100]), "a part of the beginning is not enough");
 }
 
+/// The page had nothing of lists within rows, of lists of numbers, and of loads of applications, whose figures have nothing around them.
+#[test]
+fn regression_a_page_has_all_figures_of_an_experiment() {
+    let way = json!({ "way": "spin", "rounds": [{ "iops": 70_001.0, "latency": { "percentiles": [{ "percentile": "50", "low_ns": 4321 }] } }] });
+    let nested = json!({ "schema_version": 1, "experiment": "wait-methods", "target": "x",
+        "result": { "results": { "settings": [{ "think_ns": 7, "ways": [way] }], "alone_bytes_per_second": [1234.5, 2345.5] } } });
+    let plain = json!({ "schema_version": 1, "experiment": "photo-ingest", "target": "x",
+        "result": { "files_per_second": 317.5, "file_latency_ns": { "percentiles": [{ "percentile": "99", "value_ns": 8765 }] } } });
+    for (result, figures) in
+        [(nested, vec!["70001", "4321", "1234.5", "2345.5", "spin"]), (plain, vec!["317.5", "8765"])]
+    {
+        let page = page(&[result]);
+        for figure in figures {
+            assert!(page.contains(figure), "{figure}");
+        }
+    }
+}
+
 #[test]
 fn regression_times_of_experiments_are_labelled_nanoseconds() {
     let row = |at: u64| json!({ "begin_ns": at * 1_000_000, "length_ns": 1_000_000, "ios": 5, "p50_ns": 900, "max_ns": 1000 });
