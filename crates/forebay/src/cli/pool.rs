@@ -92,7 +92,7 @@ restore the rest from a backup.")]
         #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
         interval: f64,
         /// Stop after this many refreshes
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         count: Option<u64>,
     },
     /// List, add, change or import classes of a running pool

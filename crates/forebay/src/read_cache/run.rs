@@ -4,6 +4,7 @@ use super::patterns;
 use super::requests::{BUILT_IN, Origin, Stream};
 use super::staging::{Reads, events};
 use crate::parallel::in_parallel;
+use crate::traces;
 use anyhow::{Result, bail};
 use forebay_placement::cache::{Event, Policy, optimum_hits};
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Vec<Row>> {
         bail!("--cache-percent {percent}: 0.001 to 100");
     }
     let built_in: &[&str] = if plan.without_built_in { &[] } else { &BUILT_IN };
+    // What cannot be read is found before the others take minutes.
+    plan.traces.iter().try_for_each(|trace| traces::read_blocks(trace, |_| false))?;
     let mut rows = Vec::new();
     for name in built_in.iter().copied().chain(plan.traces.iter().map(String::as_str)) {
         say(name);

@@ -3,6 +3,7 @@
 use super::policies::{Policy, Setting};
 use super::streams::{BUILT_IN, Stream};
 use crate::parallel::in_parallel;
+use crate::traces;
 use anyhow::{Result, bail};
 use forebay_placement::grouping::Kind;
 use forebay_placement::victim::Choice;
@@ -78,6 +79,8 @@ pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
     let bands = bands(plan)?;
     let spares = spares(plan)?;
     let built_in: &[&str] = if plan.without_built_in { &[] } else { &BUILT_IN };
+    // What cannot be read is found before the others take minutes.
+    plan.traces.iter().try_for_each(|trace| traces::read_blocks(trace, |_| false))?;
     let names = built_in.iter().map(|name| (*name).to_owned()).chain(plan.traces.iter().cloned());
     let mut found = Findings { rows: Vec::new(), known: Vec::new(), left_out: Vec::new() };
     for name in names {
