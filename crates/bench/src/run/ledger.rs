@@ -56,7 +56,7 @@ pub struct WorkerEnd {
     pub judged: Option<Judged>,
 }
 
-/// The books of one worker.
+/// The counters of one worker.
 pub struct Ledger {
     /// Figures of the interval that goes on.
     pub share: Box<Share>,
@@ -78,7 +78,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Books that begin with an empty share. `to` and `from` lead to the coordinator and bring empty shares from it.
+    /// Counters that begin with an empty share. `to` and `from` lead to the coordinator and bring empty shares from it.
     pub fn new(
         share: Box<Share>,
         interval_ns: u64,

@@ -1,11 +1,9 @@
 //! When a job is due, and whether one could free what others wait for.
 
 use super::collect::begun_band;
-use super::gather_together;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
 use super::state::Migrate;
-use super::together::Waiting;
 use crate::engine::limits::JOBS_MAX;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
@@ -17,8 +15,6 @@ use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-/// How often a band out of which nothing could be moved is tried while data could leave the fast tier, in nanoseconds.
-const LAST_EVERY_NS: u64 = 1_000_000_000;
 /// How often that wait doubles at most, once more jobs have failed than [`FAILURES_MAX`].
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// After this many jobs in a row that failed or found nothing, requests that wait for space are refused. More than a
@@ -58,7 +54,7 @@ fn may_unpin(rooms: &Moving<'_>) -> bool {
 /// There is no room to move anything to. What was freed and is not yet durable would help, so a flush of it is asked
 /// for: nobody else may ever flush. Where nothing is in progress that could help, this counts as a job that found
 /// nothing.
-fn want_freed(rooms: &mut Moving<'_>) {
+pub(super) fn want_freed(rooms: &mut Moving<'_>) {
     if !rooms.space.freed.is_empty() {
         rooms.flushes.want();
     } else if may_unpin(rooms) {
@@ -81,7 +77,7 @@ pub(super) fn pause(rooms: &mut Moving<'_>) {
     rooms.migrate.not_before_ns = rooms.now_ns.saturating_add(PAUSE_NS << longer);
 }
 
-fn collect_due(rooms: &Moving<'_>) -> bool {
+pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
     let low = rooms.space.low_bands();
     let free = rooms.space.bands.free_count() + bands_to_be_free(rooms);
     // A request larger than what is kept free needs more.
@@ -103,47 +99,9 @@ fn bands_to_be_free(rooms: &Moving<'_>) -> usize {
     rooms.space.freed.bands() + rooms.checkpoint.capacity.pinned() + rooms.summaries.trimming().len()
 }
 
-/// The next job, where one is due, and the leaves that it looks at where it moves data that waited to leave together.
-pub(super) fn next(rooms: &mut Moving<'_>) -> Option<(JobKind, Option<Vec<Waiting>>)> {
-    let is_due = collect_due(rooms);
-    if is_due && let Some(band) = begun_band(rooms).or_else(|| better_victim(rooms)) {
-        return collect(rooms, band);
-    }
-    if let Some(band) = suspect(rooms) {
-        return Some((JobKind::Collect { band }, None));
-    }
-    // A device may be well again that could not be read: now and then such a band is tried, whatever else is to be done.
-    if is_due && let Some(band) = last_victim(rooms).filter(|&band| may_try_last(rooms) && has_room_for(rooms, band)) {
-        rooms.migrate.last_not_before_ns = rooms.now_ns.saturating_add(LAST_EVERY_NS);
-        return Some((JobKind::Collect { band }, None));
-    }
-    if may_destage(rooms) {
-        return Some((JobKind::Destage, None));
-    }
-    if destage_due(rooms) {
-        want_freed_where_idle(rooms);
-        return None;
-    }
-    gather_together::take_due(rooms).map(|leaves| (JobKind::Destage, Some(leaves)))
-}
-
-/// The collection of a band. All of its valid blocks must fit elsewhere before it begins, or it would only use up space; other jobs take from the same room.
-fn collect(rooms: &mut Moving<'_>, band: u32) -> Option<(JobKind, Option<Vec<Waiting>>)> {
-    if !has_room_for(rooms, band) {
-        want_freed_where_idle(rooms);
-        return None;
-    }
-    Some((JobKind::Collect { band }, None))
-}
-
-fn has_room_for(rooms: &Moving<'_>, band: u32) -> bool {
+/// Whether the valid blocks of a band fit elsewhere, beside what other jobs move.
+pub(super) fn has_room_for(rooms: &Moving<'_>, band: u32) -> bool {
     rooms.space.bands.room(true) >= blocks_to_write(rooms, band)
-}
-
-fn want_freed_where_idle(rooms: &mut Moving<'_>) {
-    if rooms.migrate.jobs.is_empty() {
-        want_freed(rooms);
-    }
 }
 
 /// Whether a destage is due, and has room.
@@ -151,19 +109,8 @@ pub(super) fn may_destage(rooms: &Moving<'_>) -> bool {
     destage_due(rooms) && rooms.space.bands.room(false) > 0
 }
 
-/// Whether a band out of which nothing could be moved is tried again now: one at a time, and not in a row while data could leave the fast tier.
-fn may_try_last(rooms: &Moving<'_>) -> bool {
-    let Moving { migrate, space, .. } = rooms;
-    let is_last = |kind| match kind {
-        JobKind::Collect { band } => migrate.comes_last(band, space.bands.get(band).generation),
-        JobKind::Destage => false,
-    };
-    let is_time = rooms.now_ns >= migrate.last_not_before_ns || !may_destage(rooms);
-    is_time && !migrate.jobs.iter().any(|(_, job)| is_last(job.kind))
-}
-
 /// The best victim of those out of which nothing could be moved, or of all.
-fn last_victim(rooms: &Moving<'_>) -> Option<u32> {
+pub(super) fn last_victim(rooms: &Moving<'_>) -> Option<u32> {
     let Moving { migrate, space, .. } = rooms;
     space.bands.victim(|band| migrate.leaves_alone(band, space.bands.get(band).generation))
 }
@@ -188,7 +135,7 @@ pub(super) fn is_in_vain(migrate: &Migrate) -> bool {
 }
 
 /// A band whose parity does not match its data, where there is room for its valid blocks.
-fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
+pub(super) fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
     let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
     has_room_for(rooms, band).then_some(band)
 }
@@ -240,7 +187,7 @@ pub(super) fn keep_for_collection(rooms: &mut Moving<'_>) {
     rooms.space.bands.kept.in_collection_blocks = blocks;
 }
 
-fn destage_due(rooms: &Moving<'_>) -> bool {
+pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.ages.is_empty() && rooms.migrate.surveys_left == 0 {
         return false;
     }

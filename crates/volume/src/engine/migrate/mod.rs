@@ -10,6 +10,7 @@ mod due;
 mod gather_together;
 mod gathered;
 mod job;
+mod next;
 mod pack;
 mod record;
 mod rooms;
@@ -82,7 +83,7 @@ impl Engine {
         if self.migrate.paused || self.refusal().is_some() || self.clock.now_ns() < self.migrate.not_before_ns {
             return false;
         }
-        let Some((kind, together)) = due::next(&mut self.moving()) else { return false };
+        let Some((kind, together)) = next::next(&mut self.moving()) else { return false };
         let job = Job { together, ..Job::new(kind, self.space.slots_taken()) };
         let id = self.migrate.jobs.insert(job) as u32;
         due::keep_for_collection(&mut self.moving());
