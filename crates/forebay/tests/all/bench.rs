@@ -30,7 +30,7 @@ const RAM: &str = "ram:?size=64MiB";
 /// is.
 const MODEL: &str = "model:p4800x?size=256MiB";
 /// Time limit of a run in these tests.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A directory with a target file that is full of content.
 struct Place {

@@ -37,7 +37,7 @@ fn a_file_of_ours_in_groups() {
 fn a_file_of_fios_in_groups() {
     let place = Place::new();
     let jobs = "; as fio-seq-RW and others have it\n[global]\nioengine=libaio\niodepth=8\ndirect=1\nbs=16k\nsize=8m\n\
-        runtime=5\nfilename=/dev/nvme0n1\n\n[seq-read]\nrw=read\nstonewall\n\n[rand-write]\nrw=randwrite\nbs=4k\nstonewall\n";
+        runtime=120\nfilename=/dev/nvme0n1\n\n[seq-read]\nrw=read\nstonewall\n\n[rand-write]\nrw=randwrite\nbs=4k\nstonewall\n";
     let output = bench(&place.target(), &["--destroy-data", &place.write("j.fio", jobs)]);
     let result = json(&good(&output));
     let ios: Vec<(&Value, &Value)> = jobs_of(&result).iter().map(|job| (&job["name"], &job["ios"])).collect();
