@@ -317,3 +317,10 @@ fn regression_a_read_that_failed_leaves_nothing_in_its_buffer() {
 fn regression_a_pool_that_takes_no_writes_makes_no_flush_good() {
     keep_their_promises(&[18_692_707_674_513]);
 }
+
+/// A device did not answer for half a minute. A write that waited for a slot of the fast tier found no space, although slots were about to be free and the flush
+/// that they waited for went on again.
+#[test]
+fn regression_slots_that_are_about_to_be_free_are_waited_for() {
+    keep_their_promises(&[21_991_262_563_646]);
+}

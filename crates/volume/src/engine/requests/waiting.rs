@@ -96,7 +96,7 @@ impl Engine {
             && !self.space.pace.is_closed()
             && !self.space.bands.groups().awaits_flush()
             && (!self.migrate_may_free() || self.migrates_in_vain() && self.waited_too_long(id))
-            && (self.waited_too_long(id) && self.space.freed.bands() == 0
+            && (self.waited_too_long(id) && !self.would_be_freed()
                 || self.space.freed.is_empty()
                     && self.outbox.is_empty()
                     && !self.summaries.is_due()
@@ -109,6 +109,12 @@ impl Engine {
         };
         self.requests.waiting.queue(wants).pop_front();
         self.fail_piece(id, error);
+    }
+
+    /// Whether what waits to be free would help: bands, or slots where it is not for want of bands that writes wait.
+    fn would_be_freed(&self) -> bool {
+        let freed = &self.space.freed;
+        freed.bands() > 0 || !freed.is_empty() && self.space.bands.room(false) > 0
     }
 
     /// Whether a piece would create a leaf for whose index page the root has no room.
