@@ -204,6 +204,8 @@ impl Engine {
         }
         if root.valid > 0 {
             self.migrate.moved_nothing(band, root.generation, now_ns);
+            // A device may have taken long to say that it cannot read: others are due first now.
+            self.migrate.last_not_before_ns = now_ns.saturating_add(next::LAST_EVERY_NS);
         }
         let rooms = self.moving();
         due::better_victim(&rooms).is_some() || due::may_destage(&rooms)

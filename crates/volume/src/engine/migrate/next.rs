@@ -10,7 +10,7 @@ use super::rooms::Moving;
 use super::together::Waiting;
 
 /// How often a band out of which nothing could be moved is tried while data could leave the fast tier, in nanoseconds.
-const LAST_EVERY_NS: u64 = 1_000_000_000;
+pub(super) const LAST_EVERY_NS: u64 = 1_000_000_000;
 
 /// The next job, where one is due, and the leaves that it looks at where it moves data that waited to leave together.
 pub(super) fn next(rooms: &mut Moving<'_>) -> Option<(JobKind, Option<Vec<Waiting>>)> {

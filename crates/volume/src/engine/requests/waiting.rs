@@ -8,6 +8,8 @@ use crate::request::RequestError;
 
 /// Least time for which a write waits for space while migration gains none.
 const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
+/// The same where slots are about to be free, in nanoseconds.
+const SLOTS_TIMEOUT_NS: u64 = 60_000_000_000;
 /// A device that takes longer than this for a request that may free space does not answer. Such time does not count as
 /// waiting in vain.
 const UNANSWERED_NS: u64 = 1_000_000_000;
@@ -96,7 +98,7 @@ impl Engine {
             && !self.space.pace.is_closed()
             && !self.space.bands.groups().awaits_flush()
             && (!self.migrate_may_free() || self.migrates_in_vain() && self.waited_too_long(id))
-            && (self.waited_too_long(id) && !self.would_be_freed()
+            && (self.waited_too_long(id) && !self.would_be_freed(id)
                 || self.space.freed.is_empty()
                     && self.outbox.is_empty()
                     && !self.summaries.is_due()
@@ -111,10 +113,12 @@ impl Engine {
         self.fail_piece(id, error);
     }
 
-    /// Whether what waits to be free would help: bands, or slots where it is not for want of bands that writes wait.
-    fn would_be_freed(&self) -> bool {
+    /// Whether what waits to be free would help: bands, or slots where it may be these that a write lacks. As long as others overwrite slots there are always some
+    /// of those, so they are not waited for without end.
+    fn would_be_freed(&self, id: u32) -> bool {
         let freed = &self.space.freed;
-        freed.bands() > 0 || !freed.is_empty() && self.space.bands.room(false) > 0
+        let may_lack_slots = self.space.bands.room(false) > 0 && !self.has_waited(id, SLOTS_TIMEOUT_NS);
+        freed.bands() > 0 || !freed.is_empty() && may_lack_slots
     }
 
     /// Whether a piece would create a leaf for whose index page the root has no room.
@@ -126,9 +130,13 @@ impl Engine {
     /// Whether a piece has waited for so long that what is in progress cannot help it: other writes and their flushes keep something in progress for as long as
     /// hosts send them.
     fn waited_too_long(&self, id: u32) -> bool {
+        self.has_waited(id, SPACE_TIMEOUT_NS)
+    }
+
+    fn has_waited(&self, id: u32, for_ns: u64) -> bool {
         let client =
             self.requests.pieces.get(id as usize).and_then(|piece| self.requests.clients.get(piece.client as usize));
-        client.is_some_and(|client| self.clock.waited_ns(client.waits_since_ns) > SPACE_TIMEOUT_NS)
+        client.is_some_and(|client| self.clock.waited_ns(client.waits_since_ns) > for_ns)
     }
 
     /// The engine's time, in nanoseconds.
