@@ -105,6 +105,12 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
+/// What to say of an unknown word where all known ones are few enough to be listed.
+#[must_use]
+pub fn unknown_of(what: &str, word: &str, known: &[&str]) -> String {
+    format!("unknown {what} `{word}`{} (known here: {})", Hint(nearest(word, known.iter().copied())), known.join(", "))
+}
+
 /// Line and column of a byte offset, both from 1.
 #[must_use]
 pub fn position(text: &str, byte: usize) -> (usize, usize) {

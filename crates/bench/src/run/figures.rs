@@ -3,8 +3,7 @@
 //! worker can report before they are added up.
 
 use super::failures::{Failure, Failures};
-use super::ledger::Message;
-use super::ledger::WorkerEnd;
+use super::ledger::{Message, WorkerEnd};
 use super::result::{Backlog, Direction};
 use super::share::{Carried, CarriedWay, DEPTH_LEVELS, Fine, KindShare, Share};
 use super::tally::{PackedTally, Tally};

@@ -85,21 +85,19 @@ impl Ledger {
         recorder: Option<Recorder>,
         (to, from): (Sender<Message>, Receiver<Box<Share>>),
     ) -> Self {
-        let (begin_ns, interval_end_ns, fine_end_ns, depth_since_ns) = (0, 0, 0, 0);
-        let (fine, begun_in_flight, spill_ns) = (0, 0, u64::MAX);
         Self {
             share,
             interval_ns,
             recorder,
             to,
             from,
-            begin_ns,
-            interval_end_ns,
-            fine_end_ns,
-            fine,
-            depth_since_ns,
-            begun_in_flight,
-            spill_ns,
+            begin_ns: 0,
+            interval_end_ns: 0,
+            fine_end_ns: 0,
+            fine: 0,
+            depth_since_ns: 0,
+            begun_in_flight: 0,
+            spill_ns: u64::MAX,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Errors of spec sheets.
 
 use crate::job::JobError;
-use forebay_block::mistakes::{Hint, Mistake, nearest, place};
+use forebay_block::mistakes::{Hint, Mistake, nearest, place, unknown_of};
 use std::path::PathBuf;
 
 /// Why a sheet was refused. Each error names the place and the offending word, and what to write instead.
@@ -90,14 +90,9 @@ pub(super) fn of_toml(error: &toml::de::Error, text: &str, name: &str) -> SpecEr
     let place = place(name, text, error.span());
     match Mistake::of(error.message()) {
         // There are few of these, and each is a choice.
-        Mistake::Unknown { what: what @ "value", word, known } => SpecError::Form {
-            place,
-            reason: format!(
-                "unknown {what} `{word}`{} (known here: {})",
-                Hint(nearest(&word, known.iter().copied())),
-                known.join(", ")
-            ),
-        },
+        Mistake::Unknown { what: what @ "value", word, known } => {
+            SpecError::Form { place, reason: unknown_of(what, &word, &known) }
+        }
         Mistake::Unknown { what, word, known } => {
             SpecError::Unknown { place, what, nearest: nearest(&word, known).map(str::to_owned), word }
         }

@@ -3,7 +3,7 @@
 use super::model::Config;
 use crate::text::read_text;
 use anyhow::{Context, Result, anyhow, bail};
-use forebay_block::mistakes::{Hint, Mistake, nearest, place};
+use forebay_block::mistakes::{Mistake, place, unknown_of};
 use std::path::Path;
 
 /// Longest configuration file that is accepted, in bytes.
@@ -59,8 +59,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
         let place = place(&path.display().to_string(), text, error.span());
         match Mistake::of(error.message()) {
             Mistake::Unknown { what, word, known } => {
-                let hint = Hint(nearest(&word, known.iter().copied()));
-                anyhow!("{place}: unknown {what} `{word}`{hint} (known here: {})", known.join(", "))
+                anyhow!("{place}: {}", unknown_of(what, &word, &known))
             }
             Mistake::Other(what) => anyhow!("{place}: {what}"),
         }

@@ -31,7 +31,7 @@ use super::error::JobError;
 use super::length::check_length;
 use super::model::Plan;
 use super::validate::{MAX_JOBS, validate};
-use forebay_block::mistakes::{Hint, Mistake, nearest, place, position};
+use forebay_block::mistakes::{Mistake, nearest, place, position, unknown_of};
 use format::{FileText, JobText};
 use groups::Placed;
 use std::collections::HashSet;
@@ -109,14 +109,9 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
     let place = place(name, text, error.span());
     match Mistake::of(error.message()) {
         // There are few of these, and each is a choice.
-        Mistake::Unknown { what: what @ "value", word, known } => JobError::form(
-            &place,
-            format!(
-                "unknown {what} `{word}`{} (known here: {})",
-                Hint(nearest(&word, known.iter().copied())),
-                known.join(", ")
-            ),
-        ),
+        Mistake::Unknown { what: what @ "value", word, known } => {
+            JobError::form(&place, unknown_of(what, &word, &known))
+        }
         Mistake::Unknown { what, word, known } => {
             let other = OTHERS_KEYS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
             let nearest = other.or_else(|| nearest(&word, known)).map(str::to_owned);
