@@ -22,12 +22,30 @@ const PARTS: u64 = 64;
 const PART_BYTES: u64 = 16 << 10;
 const HEAD_BYTES: u64 = 1 << 20;
 
+/// How often a base is read until two readings agree.
+const READINGS: u32 = 5;
+
 /// Opens the device that a disk is to be laid over, and returns it with its size and identity.
 ///
 /// # Errors
 /// The device cannot be a base; the message says why, and what to do.
 pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Device>, Base)> {
-    let what = || format!("base {target} of disk {name:?}");
+    let (mut devices, base_bytes) = open_unknown(name, size_bytes, target)?;
+    let identity = identity(&mut devices, base_bytes).with_context(|| what(name, target))?;
+    Ok((alone(devices)?, Base { blocks: base_bytes / BLOCK, identity }))
+}
+
+fn what(name: &str, target: &Target) -> String {
+    format!("base {target} of disk {name:?}")
+}
+
+fn alone(mut devices: Devices) -> Result<Box<dyn Device>> {
+    devices.list.pop().context("a device that was there a moment ago")
+}
+
+/// Opens such a device without a look at its contents, and returns it with its size in bytes.
+fn open_unknown(name: &str, size_bytes: u64, target: &Target) -> Result<(Devices, u64)> {
+    let what = || what(name, target);
     if let Some(why) = target.not_a_base() {
         return Err(why).with_context(what);
     }
@@ -49,14 +67,29 @@ pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Dev
         what(),
         text::size(base_bytes)
     );
-    let mut devices = Devices::new(vec![device]);
-    let identity = identity(&mut devices, base_bytes).with_context(what)?;
-    let device = devices.list.pop().context("a device that was there a moment ago")?;
-    Ok((device, Base { blocks: base_bytes / BLOCK, identity }))
+    Ok((Devices::new(vec![device]), base_bytes))
 }
 
 /// A number over size and samples of the device. Another device, or this one with other data, has a different one.
 fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
+    agreed(|| identity_once(devices, base_bytes))
+}
+
+/// What two readings in succession agree on: one bad transfer alone would name a device that does not exist.
+fn agreed(mut read: impl FnMut() -> Result<u64>) -> Result<u64> {
+    let mut last = read()?;
+    for _ in 1..READINGS {
+        let before = std::mem::replace(&mut last, read()?);
+        if before == last {
+            return Ok(last);
+        }
+    }
+    bail!(
+        "it gives something else each time that it is read: it is being written to, or damaged; look at it, and at what else uses it"
+    )
+}
+
+fn identity_once(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
     let mut read = |at: u64, len: u64| {
         devices.read(0, at, len.min(base_bytes - at) as usize).map_err(|error| {
             anyhow!(
@@ -114,11 +147,17 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
             continue;
         }
         let configured = config.disk.iter().find(|disk| disk.name == name);
-        match found(&name, size_bytes, base, configured) {
+        match found(&name, size_bytes, base, configured, opening) {
             Ok(device) => {
                 info!("disk {name} lies over {}, which is being copied into the pool", device.name());
                 pool.attach_base(id, device);
             }
+            Err(error) if opening == Opening::AcceptLoss => warn!(
+                cause = "base missing",
+                advice = "Bring its base back and start again; or give the disk up with `forebay disk CONFIG remove`",
+                "disk {name:?} is not served, as it lacks its base; the others are: {}",
+                text::chain(&error)
+            ),
             Err(error) if opening.is_for_service() => return Err(error),
             Err(error) => warn!("{}; what is in it alone cannot be read", text::chain(&error)),
         }
@@ -126,34 +165,49 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
     Ok(())
 }
 
-fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> Result<Box<dyn Device>> {
+/// The device that a disk was laid over, if that is what is configured.
+fn found(
+    name: &str,
+    size_bytes: u64,
+    base: Base,
+    configured: Option<&Disk>,
+    opening: Opening,
+) -> Result<Box<dyn Device>> {
     let Some(target) = configured.and_then(|disk| disk.base.as_ref()) else {
         bail!(
             "disk {name:?} lies over a base of {} that was not copied to its end: name it, as `base` of a [[disk]] {name:?} in the configuration",
             text::size(base.blocks * BLOCK)
         );
     };
-    let (device, found) = open(name, size_bytes, &target.0).map_err(|error| {
+    let needs = |error: anyhow::Error| {
         anyhow!(
             "{}; disk {name:?} needs its base until all of it is in the pool and `forebay disk CONFIG detach-base {name}` was answered: bring it back, \
-             or correct `base` of the [[disk]]",
+             or correct `base` of the [[disk]]; `forebay serve --accept-loss CONFIG` serves the pool without it",
             text::chain(&error)
         )
-    })?;
+    };
+    let (mut devices, base_bytes) = open_unknown(name, size_bytes, &target.0).map_err(needs)?;
     ensure!(
-        found.blocks == base.blocks,
-        "disk {name:?} was laid over a device of {} bytes, and {} has {}: name the one that it was laid over",
+        base_bytes == base.blocks * BLOCK,
+        "disk {name:?} was laid over a device of {} bytes, and {} has {base_bytes}: name the one that it was laid over",
         base.blocks * BLOCK,
-        target.0,
-        found.blocks * BLOCK
+        target.0
     );
+    let identity = match identity(&mut devices, base_bytes) {
+        // What cannot be read contradicts nothing, and the rest of it is all that is left of the disk.
+        Err(error) if opening == Opening::AcceptLoss => {
+            warn!("{} is taken for the base of disk {name:?} by its size alone: {}", target.0, text::chain(&error));
+            base.identity
+        }
+        found => found.with_context(|| what(name, &target.0)).map_err(needs)?,
+    };
     ensure!(
-        found.identity == base.identity,
+        identity == base.identity,
         "{} is not what disk {name:?} was laid over, or was written to since: bring back what it was; nothing may change it before `forebay disk \
          CONFIG detach-base {name}`",
         target.0
     );
-    Ok(device)
+    alone(devices)
 }
 
 /// Creates a disk over a base that was opened.
@@ -180,6 +234,7 @@ pub fn json(engine: &Engine, disk: DiskId) -> Value {
         "failed_bytes": status.failed_blocks * BLOCK,
         "complete": status.is_complete,
         "detaching": status.is_leaving,
+        "missing": status.is_missing,
         "why": status.why.map(|why| why.to_string()),
     })
 }
@@ -203,5 +258,19 @@ mod tests {
         let why = identity_with_bad(8 << 20).unwrap_err().to_string();
         assert!(why.contains("offset 8388608") && why.contains("ddrescue"), "{why}");
         identity_with_bad((8 << 20) + (256 << 10)).unwrap();
+    }
+
+    /// A bad transfer while a disk was laid over its base named a device that nobody has: no start took the base any more.
+    #[test]
+    fn regression_one_bad_transfer_does_not_name_a_base() {
+        let of = |readings: &[u64]| {
+            let mut readings = readings.iter().copied();
+            agreed(|| readings.next().context("one reading more than that"))
+        };
+        assert_eq!(of(&[9, 1, 1]).unwrap(), 1);
+        assert_eq!(of(&[1, 9, 1, 1]).unwrap(), 1);
+        assert_eq!(of(&[1, 1]).unwrap(), 1);
+        let why = of(&[1, 2, 3, 4, 5]).unwrap_err().to_string();
+        assert!(why.contains("something else each time"), "{why}");
     }
 }

@@ -11,6 +11,7 @@ pub fn cell(base: &Value) -> String {
     let is = |key: &str| base[key].as_bool() == Some(true);
     match () {
         () if is("detaching") => "being detached".to_owned(),
+        () if is("missing") => "MISSING".to_owned(),
         () if is("complete") => "copied: detach-base".to_owned(),
         _ => format!("{} % of {}", (copied.saturating_mul(100) / all.max(1)).min(99), output::size(all)),
     }

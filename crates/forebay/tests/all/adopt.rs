@@ -87,6 +87,37 @@ fn a_base_that_is_missing_or_is_not_what_it_was_is_refused() {
     refused(&forebay(&["serve", scene.config()]), 2, &["lies over a base of 16 MiB", "name it, as `base`"]);
 }
 
+/// One lost base kept the whole pool from being served, with every other disk in it.
+#[test]
+fn regression_a_disk_without_its_base_takes_no_other_disk_with_it() {
+    let scene = scene("64KiB").created();
+    let server = scene.serve();
+    good(&forebay(&["disk", scene.config(), "add", "other", "16MiB", "--export"]));
+    assert_eq!(server.stop(), 0);
+    let config = std::fs::read_to_string(scene.config()).unwrap();
+    let door = config.lines().find(|line| line.starts_with("nbd")).unwrap();
+    let disk = "[[disk]]\nname = \"other\"\nsize = \"16MiB\"\n";
+    std::fs::write(scene.config(), format!("{config}\n{disk}[[export]]\ndisk = \"other\"\n{door}\n")).unwrap();
+    let (there, away) = (scene.path("base.img"), scene.path("away.img"));
+    std::fs::rename(&there, &away).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["disk \"db\" needs its base", "--accept-loss"]);
+    let server = Flagged::start(&scene, "--accept-loss");
+    assert_eq!(base(&scene)["missing"], true);
+    let mut client = server.connect();
+    let cookie = client.submit_read(0, 4096).unwrap();
+    assert!(client.wait_for(cookie).unwrap().result.is_err(), "a disk without its base was read");
+    let mut other = connect_to(&server.uri().replace("/db?", "/other?"));
+    let cookie = other.submit_write(0, &data(1), true).unwrap();
+    other.wait_for(cookie).unwrap().result.unwrap();
+    drop((client, other));
+    refused(&forebay(&["disk", scene.config(), "detach-base", "db"]), 2, &["base of disk \"db\" is needed yet"]);
+    drop(server);
+    std::fs::rename(&away, &there).unwrap();
+    let server = scene.serve();
+    assert_eq!(base(&scene)["missing"], false);
+    all_holds(&server, &[]);
+}
+
 #[test]
 fn what_cannot_be_a_base_is_refused_before_anything_is_written() {
     let before = |scene: &Scene| std::fs::read(scene.path("fast.img")).unwrap();

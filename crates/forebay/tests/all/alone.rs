@@ -47,6 +47,11 @@ impl Flagged {
         self.log()
     }
 
+    /// Of its first export.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
     pub fn connect(&self) -> NbdClient {
         connect_to(&self.uri)
     }

@@ -161,7 +161,7 @@ impl Engine {
         }
         let id = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?.id;
         self.look_at_damage();
-        let Some(AdoptionStatus { done_blocks, blocks, is_complete, is_leaving, failed_blocks, why }) =
+        let Some(AdoptionStatus { done_blocks, blocks, is_complete, is_leaving, failed_blocks, why, .. }) =
             self.adoption(id)
         else {
             return Err(AdminError::NoBase(name.to_owned()));

@@ -35,6 +35,8 @@ pub struct AdoptionStatus {
     pub is_complete: bool,
     /// A root without the base is being written: the base is needed until that is durable.
     pub is_leaving: bool,
+    /// The base is not there.
+    pub is_missing: bool,
     /// Blocks that could not be copied, and are tried again; where there are many, some blocks between them count as
     /// well.
     pub failed_blocks: u64,
@@ -269,6 +271,7 @@ impl Adoption {
             blocks,
             is_complete: progress.is_complete(),
             is_leaving: false,
+            is_missing: false,
             failed_blocks: progress.failed_blocks(),
             why: progress.why.clone(),
         }

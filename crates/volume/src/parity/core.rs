@@ -228,9 +228,16 @@ impl Core {
     pub fn leave_doubted(&mut self) {
         for (number, why) in self.view.members().take_doubted() {
             let is_in_sync = self.members.in_sync() & 1 << number != 0;
-            if is_in_sync && self.roster.broken().is_none() && self.do_without(1 << number, gone("read")) {
-                self.view.members().set_member(number, MemberState::Out, Some(why));
+            if is_in_sync && self.roster.broken().is_none() {
+                self.leave_as_overwritten(number, &why);
             }
+        }
+    }
+
+    /// Leaves such a member behind, where enough others are left.
+    pub fn leave_as_overwritten(&mut self, number: usize, why: &str) {
+        if self.do_without(1 << number, gone("read")) {
+            self.view.members().set_member(number, MemberState::Out, Some(why.to_owned()));
         }
     }
 

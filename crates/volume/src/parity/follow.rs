@@ -12,6 +12,7 @@ pub(super) fn follow(core: &mut Core) {
         match next {
             Next::Batch(then, result) => batch_ended(core, then, result),
             Next::Rows(rows) => rows_read(core, rows),
+            Next::Proven(proof) => overwriting::proven(core, proof),
         }
     }
 }
@@ -152,7 +153,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
-        Purpose::Overwrite { part, readings } => overwriting::overwrite(core, part, readings, &rows),
+        Purpose::Overwrite { part, readings } => overwriting::overwrite(core, part, readings, rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
         Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),

@@ -18,6 +18,18 @@ pub(super) enum Job {
     Log,
     /// Members are asked whether they answer at all.
     Probe(Probe),
+    /// Labels of members are read, before a row that contradicts itself gets new parity.
+    Proof(Proof),
+}
+
+/// A part of a row is to be written, if its members still have their labels.
+pub(super) struct Proof {
+    pub part: Part,
+    /// What was read of the row.
+    pub rows: Rows,
+    pub left: usize,
+    /// One bit for each member that still is what it was.
+    pub proven: u32,
 }
 
 /// Whether members answer: several places of each are read.
@@ -37,6 +49,7 @@ pub(super) const COPY_TAG: u64 = u64::MAX;
 pub(super) enum Next {
     Batch(Then, Result<(), IoError>),
     Rows(Rows),
+    Proven(Proof),
 }
 
 /// Requests to members that end together.
@@ -220,6 +233,8 @@ pub(super) struct Rows {
     /// By role; empty where the block was not or could not be read.
     pub images: Vec<Option<Vec<u8>>>,
     pub left: usize,
+    /// One bit for each member that held everything when they were read, and was asked for its block.
+    pub asked: u32,
     /// One bit for each member that could not read its block.
     pub failed: u32,
     /// Those of them whose failure says nothing of the block (the device may be away), and one such failure.
@@ -233,7 +248,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, failed: 0, gone: 0, away: None, purpose, lock }
+        Self { first, count, images, left: 0, asked: 0, failed: 0, gone: 0, away: None, purpose, lock }
     }
 }
 

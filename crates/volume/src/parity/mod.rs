@@ -37,6 +37,7 @@ mod pause;
 mod pieces;
 mod plan;
 mod probing;
+mod proving;
 mod reading;
 mod rebuilding;
 mod refusal;

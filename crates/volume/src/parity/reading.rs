@@ -4,7 +4,7 @@ use super::core::Core;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
 use super::pieces::{new_bufs, whole};
-use super::{doubt, probing};
+use super::{doubt, probing, proving};
 use crate::layout::array_shape::{Area, BLOCK, Way};
 use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
@@ -176,6 +176,7 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
             doubt::read(core, member, result, bufs);
         }
         Some(Job::Probe(_)) => probing::ended(core, job, result.is_ok().then_some(member)),
+        Some(Job::Proof(_)) => proving::ended(core, Ended { member, job, part, result, bufs }),
         _ => {}
     }
 }
@@ -245,10 +246,10 @@ pub(super) fn restore_rows(core: &mut Core, first: u64, count: u64, read: usize)
 /// Reads all blocks of these rows that can be read.
 pub(super) fn read_rows(core: &mut Core, mut rows: Rows) {
     let (first, len_bytes) = (rows.first, (rows.count * BLOCK) as usize);
-    let readable = core.members.in_sync();
+    rows.asked = core.members.in_sync();
     let members: Vec<(usize, usize)> = (0..core.shape.members())
         .map(|role| (role, core.shape.member(first, role)))
-        .filter(|&(_, member)| readable & 1 << member != 0)
+        .filter(|&(_, member)| rows.asked & 1 << member != 0)
         .collect();
     rows.left = members.len() + 1;
     let job = core.jobs.insert(Job::Rows(rows));
