@@ -49,8 +49,14 @@ struct Look {
 fn look(device: &mut Devices, number: usize) -> Look {
     let mut look = Look { label: None, is_second: false, doubt: None };
     let places = OFFSETS_BYTES.map(|offset_bytes| (number, offset_bytes, LABEL_BYTES));
-    let read = device.read_each_good(&places, |_, bytes| MemberLabel::decode(bytes).is_some());
-    for (offset_bytes, reading) in OFFSETS_BYTES.into_iter().zip(read) {
+    // Where no way of reading gives a label, one that gives zeros shows that none was ever there: what another gave was one bad transfer, or
+    // one member's rot.
+    let mut is_blank = [false; OFFSETS_BYTES.len()];
+    let read = device.read_each_good(&places, |place, bytes| {
+        is_blank[place] |= bytes.iter().all(|&byte| byte == 0);
+        MemberLabel::decode(bytes).is_some()
+    });
+    for ((offset_bytes, reading), is_blank) in OFFSETS_BYTES.into_iter().zip(read).zip(is_blank) {
         match reading {
             Reading::Good(bytes) => {
                 let newest = look.label.as_ref().map(|label| label.serial);
@@ -60,10 +66,8 @@ fn look(device: &mut Devices, number: usize) -> Look {
                     (look.label, look.is_second) = (newer, offset_bytes == OFFSETS_BYTES[1]);
                 }
             }
-            Reading::Bad(bytes) if bytes.iter().any(|&byte| byte != 0) => {
-                look.doubt = Some(format!("its label at {offset_bytes} is damaged"));
-            }
-            Reading::Bad(_) => {}
+            Reading::Bad(_) | Reading::Failed(_) if is_blank => {}
+            Reading::Bad(_) => look.doubt = Some(format!("its label at {offset_bytes} is damaged")),
             Reading::Failed(error) => look.doubt = Some(error.to_string()),
         }
     }

@@ -15,7 +15,7 @@ mod unread;
 use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};
 use forebay_prism::{ClassSpec, ClassTable, Place};
-use forebay_volume::layout::member_label::MemberLabel;
+use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{Candidate, Consent, JoinError, MemberState, MirrorView, clear_labels, join, new_mirror};
@@ -218,6 +218,20 @@ fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
     // The other one's own label shows it.
     let served = Served::open(&[&a, &b], &c);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
+}
+
+/// The place of a label that was still blank was read wrongly once: that might have been a label, so a pool without one of its members was
+/// not opened.
+#[test]
+fn regression_one_bad_transfer_makes_no_label_of_a_blank_place() {
+    let [a, b, c] = three(10);
+    Served::open(&[&a, &b], &c).close();
+    let newest = (c.label().serial % 2) as usize;
+    let blank = OFFSETS_BYTES[1 - newest] as usize;
+    c.bytes().bytes[blank..blank + 4096].fill(0);
+    c.bytes().misread.insert(blank);
+    joined(&[&b], &c).unwrap();
+    assert!(c.bytes().misread.is_empty());
 }
 
 /// A torn label of a capacity device together with a dead member made a good pool unopenable.
