@@ -3,10 +3,10 @@
 use super::array::Array;
 use super::candidates::{Blank, Found, Sorted};
 use super::found::FoundRows;
+use super::label_places::LabelPlaces;
 use super::look::{UNREAD_MAX, read_logs};
 use super::parts::Parts;
 use super::refusal::{JoinError, missing};
-use super::roster::FIRST_PLACE;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
@@ -83,8 +83,8 @@ pub(super) struct Assembly<'a> {
     label: ArrayLabel,
     members: Vec<Member>,
     names: Vec<String>,
-    /// In which of its two places each member has its newest label.
-    places: Vec<usize>,
+    /// Where each member has labels.
+    places: Vec<LabelPlaces>,
     to_rebuild: VecDeque<usize>,
     half_rebuilt: Option<HalfRebuilt>,
     /// A member that holds everything and may be none any more.
@@ -109,7 +109,7 @@ impl<'a> Assembly<'a> {
             permits,
             label,
             names: vec![String::new(); members.len()],
-            places: vec![FIRST_PLACE; members.len()],
+            places: vec![LabelPlaces::BLANK; members.len()],
             members,
             to_rebuild: VecDeque::new(),
             half_rebuilt: None,
@@ -152,7 +152,7 @@ impl<'a> Assembly<'a> {
             Standing::Old => self.rebuild_anew(number),
         }
         (self.members[number].device, self.names[number]) = (Some(found.device), found.name);
-        self.places[number] = found.place;
+        self.places[number] = LabelPlaces::labelled(found.place);
     }
 
     /// What a member counts as, by its label and by what it has missed.
@@ -271,7 +271,7 @@ impl<'a> Assembly<'a> {
 
     /// Takes blank devices in the places of members that are not there.
     fn fill_gaps(&mut self) {
-        for Blank { name, device, place } in std::mem::take(&mut self.blank) {
+        for Blank { name, device, places } in std::mem::take(&mut self.blank) {
             let Some(number) = self.members.iter().position(|member| member.device.is_none()) else {
                 self.left_out.push((name, "the capacity tier has all its members".to_owned()));
                 continue;
@@ -279,7 +279,7 @@ impl<'a> Assembly<'a> {
             match fits(device.geometry(), self.basis.shape.member_bytes, self.basis.logical_block_bytes) {
                 Ok(()) => {
                     (self.names[number], self.members[number].device, self.places[number]) =
-                        (name, Some(device), place);
+                        (name, Some(device), places);
                     self.rebuild_anew(number);
                 }
                 Err(why) => self.left_out.push((name, why)),

@@ -1,7 +1,7 @@
 //! Sorts the devices that are configured as members of an array.
 
+use super::label_places::LabelPlaces;
 use super::look::label_and_place;
-use super::roster::FIRST_PLACE;
 use crate::io::Devices;
 use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
@@ -54,7 +54,7 @@ impl Found {
 
     /// The device as one whose contents do not count.
     pub fn into_blank(self) -> Blank {
-        Blank { name: self.name, device: self.device, place: self.place }
+        Blank { name: self.name, device: self.device, places: LabelPlaces::used(self.place) }
     }
 }
 
@@ -62,8 +62,8 @@ impl Found {
 pub(super) struct Blank {
     pub name: String,
     pub device: Box<dyn Device>,
-    /// In which place it still has a label of what it was: the next label goes to the other one.
-    pub place: usize,
+    /// Where it still has a label of what it was.
+    pub places: LabelPlaces,
 }
 
 /// What the configured devices were found to be.
@@ -118,7 +118,7 @@ pub(super) fn sort(candidates: Vec<Candidate>) -> Sorted {
                 let holds = (!is_believed).then_some(contents);
                 found.push(Found { name, device, label, place, opened, checkpoints, holds });
             }
-            None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
+            None if contents.is_empty() => blank.push(Blank { name, device, places: LabelPlaces::BLANK }),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
         }
     }

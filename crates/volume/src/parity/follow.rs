@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
 use super::{doubt, erasing, filling, labels, overwriting, reading, rebuilding, upkeep, writing};
+use crate::mirror::gone;
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ pub(super) fn follow(core: &mut Core) {
         match next {
             Next::Batch(then, result) => batch_ended(core, then, result),
             Next::Rows(rows) => rows_read(core, rows),
-            Next::Proven(proof) => overwriting::proven(core, proof),
+            Next::Unproven(rows) => unproven(core, rows),
         }
     }
 }
@@ -148,15 +149,35 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
         // One bad block must not hide the others.
         return upkeep::one_by_one(core, rows);
     }
-    match std::mem::replace(&mut rows.purpose, Purpose::Settle) {
+    let purpose = std::mem::replace(&mut rows.purpose, Purpose::Settle);
+    if rows.asked != core.members.in_sync() && !matches!(purpose, Purpose::Restore { .. }) {
+        // A member was left behind, so what it gave proves nothing; or its rebuild has ended, and its block counts.
+        return reading::read_rows(core, Rows::new(rows.first, rows.count, &core.shape, purpose, rows.lock));
+    }
+    match purpose {
         Purpose::Restore { read } => {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
         Purpose::Overwrite { part, readings } => overwriting::overwrite(core, part, readings, rows),
-        Purpose::Settle => upkeep::settle(core, &rows),
-        Purpose::Mend { member } => upkeep::mend(core, &rows, member),
+        Purpose::Settle => upkeep::settle(core, rows),
+        Purpose::Mend { member } => upkeep::mend(core, rows, member),
         Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),
+    }
+}
+
+/// Nothing is made of what was read of rows whose members have lost their labels.
+fn unproven(core: &mut Core, rows: Rows) {
+    let error = core.roster.broken().unwrap_or_else(|| gone("write"));
+    match rows.purpose {
+        Purpose::Overwrite { part, .. } => core.op_part_ended(part.op, Err(error)),
+        Purpose::Settle => upkeep::not_settled(core, &rows, error),
+        Purpose::Mend { .. } => upkeep::mended(core, rows.lock, Some(error)),
+        Purpose::Rebuild { .. } => {
+            core.locks.remove(rows.lock);
+            rebuilding::left_out(core, rows.first);
+        }
+        Purpose::Restore { .. } => {}
     }
 }
 

@@ -18,18 +18,18 @@ pub(super) enum Job {
     Log,
     /// Members are asked whether they answer at all.
     Probe(Probe),
-    /// Labels of members are read, before a row that contradicts itself gets new parity.
+    /// Labels of members are read, before what was read of rows is believed.
     Proof(Proof),
 }
 
-/// A part of a row is to be written, if its members still have their labels.
+/// Whether members from which rows were read still are what they were.
 pub(super) struct Proof {
-    pub part: Part,
-    /// What was read of the row.
     pub rows: Rows,
     pub left: usize,
-    /// One bit for each member that still is what it was.
-    pub proven: u32,
+    /// One bit for each member that has something else in the place of a label.
+    pub doubted: u32,
+    /// They are read for the second time.
+    pub is_second: bool,
 }
 
 /// Whether members answer: several places of each are read.
@@ -49,7 +49,8 @@ pub(super) const COPY_TAG: u64 = u64::MAX;
 pub(super) enum Next {
     Batch(Then, Result<(), IoError>),
     Rows(Rows),
-    Proven(Proof),
+    /// Members from which rows were read have lost their labels, and too few others are left.
+    Unproven(Rows),
 }
 
 /// Requests to members that end together.
@@ -235,6 +236,8 @@ pub(super) struct Rows {
     pub left: usize,
     /// One bit for each member that held everything when they were read, and was asked for its block.
     pub asked: u32,
+    /// These still had their labels afterwards.
+    pub is_proven: bool,
     /// One bit for each member that could not read its block.
     pub failed: u32,
     /// Those of them whose failure says nothing of the block (the device may be away), and one such failure.
@@ -248,7 +251,19 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, asked: 0, failed: 0, gone: 0, away: None, purpose, lock }
+        Self {
+            first,
+            count,
+            images,
+            left: 0,
+            asked: 0,
+            is_proven: false,
+            failed: 0,
+            gone: 0,
+            away: None,
+            purpose,
+            lock,
+        }
     }
 }
 

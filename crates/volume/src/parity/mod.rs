@@ -26,6 +26,7 @@ mod fronts;
 mod jobs;
 mod join;
 mod judgement;
+mod label_places;
 mod labels;
 mod look;
 mod members;

@@ -2,11 +2,10 @@
 
 use super::chores::Readings;
 use super::core::Core;
-use super::jobs::{Blocks, Part, Proof, Rows, Then};
+use super::jobs::{Blocks, Part, Purpose, Rows, Then};
 use super::judgement::{Evidence, Judgement, Known};
 use super::proving;
 use super::writing::{log, read_before};
-use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, SharedBuf, Vectored};
 
 /// A row was read of which a part is to be written. Where its parity fits already what is to be written there, the write repeats what was
@@ -14,41 +13,16 @@ use forebay_block::{Buf, SharedBuf, Vectored};
 /// can restore them.
 pub(super) fn overwrite(core: &mut Core, part: Part, mut readings: Readings, rows: Rows) {
     let (row, images) = (part.row, &rows.images[..]);
-    if rows.asked != core.members.in_sync() {
-        // A member was left behind, or its rebuild has ended: what was read says nothing, or lacks a block that counts.
-        return read_before(core, part, Readings::default());
-    }
     let was_right = core.code.agrees(images);
-    if !was_right && !readings.are_enough(row, images) {
-        // What lives there was not read, or is wrong: that may have been one bad transfer.
-        return read_before(core, part, readings);
+    if !was_right && !rows.is_proven {
+        if !readings.are_enough(row, images) {
+            // What lives there was not read, or is wrong: that may have been one bad transfer.
+            return read_before(core, part, readings);
+        }
+        if !core.code.fits(images) {
+            return proving::begin(core, Rows { purpose: Purpose::Overwrite { part, readings }, ..rows });
+        }
     }
-    if !core.code.fits(images) {
-        return proving::begin(core, part, rows);
-    }
-    write(core, part, &rows);
-}
-
-/// The labels of members were read: those without one are left behind. The row is read again where others hold everything now than when it was
-/// read: what a member gave that was left behind meanwhile, for whatever reason, proves nothing. Where too few would be left, nothing is written.
-pub(super) fn proven(core: &mut Core, Proof { part, rows, proven, .. }: Proof) {
-    let lost = rows.asked & !proven & core.members.in_sync();
-    for number in numbers_in(lost) {
-        core.leave_as_overwritten(number, "its labels were written over");
-    }
-    if rows.asked != core.members.in_sync() {
-        read_before(core, part, Readings::default());
-    } else if lost == 0 {
-        write(core, part, &rows);
-    } else {
-        core.op_part_ended(part.op, Err(core.roster.broken().unwrap_or_else(|| gone("write"))));
-    }
-}
-
-/// Writes a part of a row as what was read of the row allows.
-fn write(core: &mut Core, part: Part, rows: &Rows) {
-    let (row, images) = (part.row, &rows.images[..]);
-    let was_right = core.code.agrees(images);
     let living = core.fronts.living(row) & !part.written();
     let is_settled = core.settled.remove(&row);
     let evidence = Evidence {
@@ -57,7 +31,7 @@ fn write(core: &mut Core, part: Part, rows: &Rows) {
         data: core.shape.data,
         blocks: &part.blocks,
         living,
-        failed: failed_places(core, rows) & living,
+        failed: failed_places(core, &rows) & living,
         was_right,
         is_settled,
         may_be_torn: core.may_be_torn(row),

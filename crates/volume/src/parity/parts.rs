@@ -6,9 +6,10 @@ use super::code::Code;
 use super::core::Core;
 use super::found::FoundRows;
 use super::fronts::Fronts;
+use super::label_places::LabelPlaces;
 use super::members::Members;
 use super::open_rows::OpenRows;
-use super::roster::{FIRST_PLACE, Roster};
+use super::roster::Roster;
 use super::unflushed::Unflushed;
 use super::view::ArrayView;
 use crate::layout::Id;
@@ -27,8 +28,8 @@ pub(super) struct Parts {
     pub names: Vec<String>,
     /// Says which members hold everything.
     pub label: ArrayLabel,
-    /// In which of its two places each member has its newest label.
-    pub places: Vec<usize>,
+    /// Where each member has labels.
+    pub places: Vec<LabelPlaces>,
     /// Members that wait to be rebuilt, in turn.
     pub to_rebuild: VecDeque<usize>,
     /// What the log says of open rows.
@@ -158,7 +159,7 @@ pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[I
     };
     let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();
     let parts = Parts {
-        places: vec![FIRST_PLACE; label.ids.len()],
+        places: vec![LabelPlaces::BLANK; label.ids.len()],
         members,
         names,
         label,

@@ -1,7 +1,7 @@
 //! Whether members answer at all: a disconnected device reports what a bad block does, but for everything.
 
 use super::core::Core;
-use super::jobs::{COPY_TAG, Job, Probe, Purpose};
+use super::jobs::{COPY_TAG, Job, Probe, Proof, Purpose};
 use crate::layout::array_label::OFFSETS_BYTES;
 use crate::layout::array_shape::BLOCK;
 use crate::mirror::numbers_in;
@@ -65,7 +65,7 @@ pub(super) fn hung(core: &Core) -> u32 {
         return 0;
     }
     core.members.asked_by(|job| match core.jobs.get(job) {
-        Some(Job::Rows(rows)) => matches!(rows.purpose, Purpose::Rebuild { .. }),
+        Some(Job::Rows(rows) | Job::Proof(Proof { rows, .. })) => matches!(rows.purpose, Purpose::Rebuild { .. }),
         Some(Job::Same(read)) => read.tag == COPY_TAG,
         Some(Job::Probe(_)) => true,
         _ => false,

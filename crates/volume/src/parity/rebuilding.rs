@@ -6,6 +6,7 @@ use super::core::Core;
 use super::filling::fill_row;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
 use super::probing::{self, WAIT_NS};
+use super::proving;
 use super::reading::read_rows;
 use crate::layout::array_label::PLACE_BYTES;
 use crate::layout::array_shape::BLOCK;
@@ -173,16 +174,15 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     rows.images[role] = None;
     // With one block of parity nothing is left to correct by.
     let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
+    if !read.is_empty() && !rows.is_proven && !core.code.fits(&read) {
+        return proving::begin(core, Rows { purpose: Purpose::Rebuild { member }, ..rows });
+    }
     if !core.code.restore(&mut rows.images) {
         core.locks.remove(rows.lock);
-        if is_tried_again(core, rows.failed, rows.gone) {
-            return;
+        if !is_tried_again(core, rows.failed, rows.gone) {
+            left_out(core, rows.first);
         }
-        if let Some(rebuild) = &mut core.upkeep.rebuild {
-            rebuild.leaves_out();
-            rebuild.first_gap_row = rebuild.first_gap_row.min(rows.first);
-        }
-        return written(core);
+        return;
     }
     if let Some(rebuild) = &mut core.upkeep.rebuild {
         rebuild.goes_on();
@@ -196,6 +196,15 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
         None => Vec::new(),
     };
     core.write(list, (0, false), Then::Rebuilt { lock: rows.lock });
+}
+
+/// Of these rows and the next ones that were read with them the member gets nothing in this pass.
+pub(super) fn left_out(core: &mut Core, first_row: u64) {
+    if let Some(rebuild) = &mut core.upkeep.rebuild {
+        rebuild.leaves_out();
+        rebuild.first_gap_row = rebuild.first_gap_row.min(first_row);
+    }
+    written(core);
 }
 
 /// A step of a rebuild was written.

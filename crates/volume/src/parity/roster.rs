@@ -2,6 +2,7 @@
 //! change is answered before all that get writes have its label.
 
 use super::chores::Upkeep;
+use super::label_places::LabelPlaces;
 use super::members::Members;
 use super::pause::Pause;
 use super::view::ArrayView;
@@ -14,16 +15,13 @@ use std::collections::VecDeque;
 /// How often a label is written where no member could be left behind for its failure: some times at once, then once a second.
 const ATTEMPTS_MAX: u8 = 30;
 const ATTEMPTS_AT_ONCE: u8 = 2;
-/// The place that counts as having the newest label, for a member without a label.
-pub(super) const FIRST_PLACE: usize = 1;
 
 /// State of the members' label.
 pub(super) struct Roster {
     /// The newest label, durable or on its way.
     label: ArrayLabel,
-    /// In which of its two places each member has its newest label. The next label goes to the other place, so that a power cut while it is
-    /// written leaves this one.
-    places: Vec<usize>,
+    /// Where each member has labels.
+    places: Vec<LabelPlaces>,
     /// Where the label that is on its way was written, by member.
     written_to: Vec<Option<usize>>,
     /// A label is being written.
@@ -47,7 +45,7 @@ pub(super) struct Roster {
 impl Roster {
     pub fn new(
         label: ArrayLabel,
-        places: Vec<usize>,
+        places: Vec<LabelPlaces>,
         is_new: bool,
         to_rebuild: VecDeque<usize>,
         view: ArrayView,
@@ -93,6 +91,11 @@ impl Roster {
     /// The id of a member.
     pub fn id(&self, number: usize) -> &Id {
         &self.label.ids[number]
+    }
+
+    /// Where a member has labels.
+    pub fn places(&self, number: usize) -> &LabelPlaces {
+        &self.places[number]
     }
 
     /// Why no more writes are taken.
@@ -162,7 +165,8 @@ impl Roster {
         }
         let Some(Taken { number, id, former }) = self.successors.take(&mut members.list) else { return };
         self.label.ids[number] = id;
-        self.places[number] = former.map_or(FIRST_PLACE, |former| usize::from(former.is_second));
+        self.places[number] =
+            former.map_or(LabelPlaces::BLANK, |former| LabelPlaces::used(usize::from(former.is_second)));
         if let Some(former) = former {
             self.label.generation = self.label.generation.max(former.generation);
             self.label.serial = self.label.serial.max(former.serial);
@@ -195,7 +199,7 @@ impl Roster {
         let is_last = self.attempts + 1 == ATTEMPTS_MAX;
         self.written_to = vec![None; self.places.len()];
         let of = |number: usize| {
-            let to = if is_last { self.places[number] } else { 1 - self.places[number] };
+            let to = self.places[number].next(is_last);
             self.written_to[number] = Some(to);
             let own = ArrayLabel { member: number as u8, ..self.label.clone() };
             (number, OFFSETS_BYTES[to], Buf::copy_of(&own.encode()).freeze())
@@ -234,8 +238,8 @@ impl Roster {
     pub fn done(&mut self, members: &Members) {
         self.is_writing = false;
         // Members that get writes only since then get the next label.
-        for (number, to) in self.written_to.iter().enumerate() {
-            self.places[number] = to.unwrap_or(self.places[number]);
+        for (places, to) in self.places.iter_mut().zip(&self.written_to) {
+            to.iter().for_each(|&to| places.written(to));
         }
         // A change that came meanwhile gets a label of its own, and is shown with that.
         if !self.wants_change {

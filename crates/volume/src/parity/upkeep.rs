@@ -6,7 +6,7 @@ use super::core::Core;
 use super::jobs::{Purpose, Rows, Then};
 use super::reading::read_rows;
 use super::writing::parity_of;
-use super::{doubt, erasing, filling, rebuilding};
+use super::{doubt, erasing, filling, proving, rebuilding};
 use crate::layout::array_shape::BLOCK;
 use crate::mirror::numbers_in;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
@@ -86,7 +86,7 @@ fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
 }
 
 /// A row that was found open was read: it gets its parity, and blocks that the log knows better than their members do.
-pub(super) fn settle(core: &mut Core, rows: &Rows) {
+pub(super) fn settle(core: &mut Core, rows: Rows) {
     let row = rows.first;
     let mut images = rows.images.clone();
     let mut sure = 0;
@@ -104,7 +104,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
         if core.upkeep.unread_tries < TRIES_MAX {
             core.upkeep.unread_tries += 1;
             core.upkeep.pause.begin(core.view.now_ns());
-            return put_off(core, rows);
+            return put_off(core, &rows);
         }
         if let Some(error) = &rows.away {
             // Only members that are away are left behind: a block that a member cannot read is written by settling the row.
@@ -113,12 +113,18 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             } else {
                 core.own_work_ended(&Err(error.clone()));
             }
-            return put_off(core, rows);
+            return put_off(core, &rows);
         }
     }
-    // All of the row is written. What neither the log nor spare parity confirms has to be read the same way twice.
-    if !is_shown && !core.upkeep.readings.are_enough(row, &rows.images) {
-        return put_off(core, rows);
+    // All of the row is written. What neither the log nor spare parity confirms has to be read the same way twice, of members that still
+    // are what they were.
+    if !is_shown && !rows.is_proven {
+        if !core.upkeep.readings.are_enough(row, &rows.images) {
+            return put_off(core, &rows);
+        }
+        if !core.code.fits(&rows.images) {
+            return proving::begin(core, rows);
+        }
     }
     core.upkeep.unread_tries = 0;
     if rows.failed != 0 && (known.is_none() || !is_in_log) {
@@ -139,6 +145,12 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
         list.extend(block.map(|block| (core.shape.member(row, at), offset_bytes, Vectored::One(block))));
     }
     core.write(list, (0, false), Then::Settled { row, lock: rows.lock, is_whole });
+}
+
+/// A row that was found open cannot be made whole now.
+pub(super) fn not_settled(core: &mut Core, rows: &Rows, error: IoError) {
+    core.own_work_ended(&Err(error));
+    put_off(core, rows);
 }
 
 /// Gives up making a row whole for now.
@@ -166,7 +178,7 @@ fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<(Vec<u8>, bool)> {
 
 /// A row was read for a block that its member could not read. Where the member can read it after all nothing is written: parity may be what
 /// is wrong.
-pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
+pub(super) fn mend(core: &mut Core, rows: Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
     let is_out = core.members.written() & 1 << member == 0;
     // In an open row, its parity or a block that was not written yet: a later write of the row brings it.
@@ -183,7 +195,10 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     // A member that is away for a moment says nothing of what lies there.
     let away = rows.away.clone().filter(|_| rows.gone & 1 << member != 0);
     let failure = away.unwrap_or_else(|| core.unreadable(rows.first));
-    match block_of(core, rows, role) {
+    match block_of(core, &rows, role) {
+        Some((_, false)) if core.upkeep.mends.is_accepted() && !rows.is_proven => {
+            proving::begin(core, Rows { purpose: Purpose::Mend { member }, ..rows });
+        }
         Some((bytes, is_shown)) if is_shown || core.upkeep.mends.is_accepted() => {
             let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
             let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
@@ -220,7 +235,7 @@ pub(super) fn mend_written(core: &mut Core, member: usize, lock: u64, result: Re
 }
 
 /// The block that was to be written again was written, need not be, or could not be.
-fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
+pub(super) fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
     core.locks.remove(lock);
     core.upkeep.is_busy = false;
     core.upkeep.mends.ended(failure);

@@ -7,6 +7,7 @@ mod log;
 mod member;
 mod membership;
 mod mends;
+mod overwritten;
 mod rebuilds;
 mod rows;
 mod sources;

@@ -3,14 +3,12 @@
 use super::member::{Member, read, run};
 use super::support::{
     BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, find, members, members_of, opened, opened_again, pass,
-    states, write,
+    write,
 };
 use super::written::content;
-use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_block::{Device, Op, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;
-use forebay_volume::layout::array_shape::Shape;
-use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::{Array, ArrayView, Joined};
+use forebay_volume::parity::Joined;
 
 /// A block that lived in a row could not be written: filling the row up wrote zeros over it.
 #[test]
@@ -143,69 +141,5 @@ fn regression_readers_keep_no_row_from_being_made_whole() {
             done.iter().any(|completion| completion.tag == 0 && completion.result.is_ok())
         });
         assert!(is_written, "without {out}");
-    }
-}
-
-/// Somebody wrote over a member while the pool started after a crash, or just after that. A row that was changed in part then got parity of
-/// what lay there, and its own parity was all that was left of its other block.
-#[test]
-fn regression_no_parity_is_made_of_a_member_that_has_just_been_written_over() {
-    for (overwritten, is_served) in (0..3).flat_map(|member| [(member, false), (member, true)]) {
-        let (mut array, view, shape) = with_overwritten(overwritten, is_served, 0);
-        write(&mut array, &shape, 0, 1, 2);
-        assert_holds_both(&mut array, &shape, "as nobody looked");
-        assert_eq!(states(&view)[overwritten], MemberState::Out);
-    }
-}
-
-/// Whoever watches the devices noticed it while the labels were being read: those reads ended with its failure, which was taken for a member
-/// that is only unreadable.
-#[test]
-fn regression_no_parity_is_made_of_a_member_that_leaves_while_its_labels_are_read() {
-    for case in 0..240 {
-        let (overwritten, polls) = (case as usize % 3, case / 3 % 10);
-        let (mut array, view, shape) = with_overwritten(overwritten, true, case);
-        let bufs = Vectored::One(Buf::copy_of(&content(0, 2)).freeze());
-        array.submit(Request { tag: 1, offset_bytes: shape.head_bytes, stream: 0, op: Op::Write { bufs, fua: false } });
-        let mut done = Vec::new();
-        (0..polls).for_each(|_| array.poll(&mut done));
-        let id = view.members().status().members[overwritten].id;
-        view.members().leave_behind(id, "it was written over".into());
-        while done.is_empty() {
-            array.poll(&mut done);
-        }
-        assert!(done[0].result.is_ok());
-        assert_holds_both(&mut array, &shape, &format!("noticed after {polls} polls"));
-        assert_eq!(states(&view)[overwritten], MemberState::Out);
-    }
-}
-
-/// An array that a power cut has left, of whose first row two blocks live and a member was written over with zeros since.
-fn with_overwritten(overwritten: usize, is_served: bool, seed: u64) -> (Array, ArrayView, Shape) {
-    let members = members_of(3, true, seed);
-    let (mut array, _, shape) = array_of(&members, 2);
-    write(&mut array, &shape, 0, 2, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    drop(array);
-    members.iter().for_each(Member::cut);
-    let Joined { mut array, view, .. } = opened(&members.iter().collect::<Vec<_>>()).unwrap();
-    view.members().begin();
-    if is_served {
-        pass(&mut array, &view, 1);
-        view.members().settle();
-    }
-    let mut fronts = vec![0; shape.rows() as usize / 21];
-    fronts[0] = 2;
-    view.set_fronts(fronts);
-    members[overwritten].medium().durable.fill(0);
-    (array, view, shape)
-}
-
-/// The first block of the row is new, and the other one as it was.
-fn assert_holds_both(array: &mut Array, shape: &Shape, when: &str) {
-    assert!(run(array, 0, Op::Flush).result.is_ok());
-    for (block, tag) in [(0, 2), (1, 1)] {
-        let read = read(array, shape.head_bytes + block * BLOCK, 0);
-        assert!(read == Some(content(block, tag)), "block {block}, {when}");
     }
 }
