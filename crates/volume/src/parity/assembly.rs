@@ -138,6 +138,7 @@ impl<'a> Assembly<'a> {
             return self.left_out.push((found.name, why));
         }
         self.differs |= !found.is_of_change(&self.basis);
+        self.places[number] = LabelPlaces::labelled(found.place);
         match self.standing(&found, number) {
             Standing::Whole => {
                 self.members[number].state = MemberState::InSync;
@@ -152,7 +153,6 @@ impl<'a> Assembly<'a> {
             Standing::Old => self.rebuild_anew(number),
         }
         (self.members[number].device, self.names[number]) = (Some(found.device), found.name);
-        self.places[number] = LabelPlaces::labelled(found.place);
     }
 
     /// What a member counts as, by its label and by what it has missed.
@@ -177,6 +177,7 @@ impl<'a> Assembly<'a> {
         if let Some(new_id) = &mut self.permits.new_id {
             self.label.ids[number] = new_id();
         }
+        self.places[number] = self.places[number].forgotten();
         self.members[number].state = MemberState::Out;
         self.half_rebuilt = self.half_rebuilt.take().filter(|half| half.number != number);
         self.to_rebuild.push_back(number);

@@ -20,9 +20,9 @@ impl LabelPlaces {
         places
     }
 
-    /// A label of what the device was before is here.
-    pub fn used(newest: usize) -> Self {
-        Self { newest, ..Self::BLANK }
+    /// The same where the labels are of what the device was before, as its member has another id from now on.
+    pub fn forgotten(self) -> Self {
+        Self { held: [false; 2], ..self }
     }
 
     /// Where the next label goes: where it cannot be written there for good (`is_last`), over the newest one.

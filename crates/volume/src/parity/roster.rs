@@ -165,8 +165,8 @@ impl Roster {
         }
         let Some(Taken { number, id, former }) = self.successors.take(&mut members.list) else { return };
         self.label.ids[number] = id;
-        self.places[number] =
-            former.map_or(LabelPlaces::BLANK, |former| LabelPlaces::used(usize::from(former.is_second)));
+        self.places[number] = former
+            .map_or(LabelPlaces::BLANK, |former| LabelPlaces::labelled(usize::from(former.is_second)).forgotten());
         if let Some(former) = former {
             self.label.generation = self.label.generation.max(former.generation);
             self.label.serial = self.label.serial.max(former.serial);
