@@ -8,12 +8,13 @@ use crate::config::{Config, Disk};
 use crate::text;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_block::checksum::crc32c;
-use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Device, DiskId};
+use forebay_block::{BLOCK_BYTES_U64 as BLOCK, Device, DiskId, IoError};
 use forebay_device::{OpenMode, Target};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{Devices, Engine, Pool};
 use serde_json::{Value, json};
 use std::fs::Metadata;
+use thiserror::Error;
 use tracing::{info, warn};
 
 /// Samples of a base whose checksums identify it: `PARTS` of `PART_BYTES` each, spread evenly, and the first
@@ -31,7 +32,7 @@ const READINGS: u32 = 5;
 /// The device cannot be a base; the message says why, and what to do.
 pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Device>, Base)> {
     let (mut devices, base_bytes) = open_unknown(name, size_bytes, target)?;
-    let identity = identity(&mut devices, base_bytes).with_context(|| what(name, target))?;
+    let identity = identity(sums(&mut devices, base_bytes)).with_context(|| what(name, target))?;
     Ok((alone(devices)?, Base { blocks: base_bytes / BLOCK, identity }))
 }
 
@@ -70,13 +71,33 @@ fn open_unknown(name: &str, size_bytes: u64, target: &Target) -> Result<(Devices
     Ok((Devices::new(vec![device]), base_bytes))
 }
 
-/// A number over size and samples of the device. Another device, or this one with other data, has a different one.
-fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
-    agreed(|| identity_once(devices, base_bytes))
+/// A place by which a base is recognised cannot be read.
+#[derive(Debug, Error)]
+#[error(
+    "a part by which it is recognised cannot be read: {0}. Copy what can be read of it to another device (`ddrescue`), and lay the disk over that; \
+     where the disk lies over this one already it has to be readable there"
+)]
+struct Unreadable(IoError);
+
+/// Sums over the head of a device, and over its size and samples of all of it. Another device, or this one with other data, has other ones.
+fn sums(devices: &mut Devices, base_bytes: u64) -> [Result<u32>; 2] {
+    let mut read = |at: u64, len: u64| devices.read(0, at, len.min(base_bytes - at) as usize).map_err(Unreadable);
+    let head = agreed(|| Ok(crc32c(&read(0, HEAD_BYTES)?)));
+    let samples = agreed(|| {
+        let mut parts = base_bytes.to_le_bytes().to_vec();
+        for part in 0..PARTS {
+            let at = (base_bytes / PARTS * part) / BLOCK * BLOCK;
+            parts.extend(crc32c(&read(at, PART_BYTES)?).to_le_bytes());
+        }
+        let last = base_bytes.saturating_sub(PART_BYTES);
+        parts.extend(crc32c(&read(last, PART_BYTES)?).to_le_bytes());
+        Ok(crc32c(&parts))
+    });
+    [head, samples]
 }
 
 /// What two readings in succession agree on: one bad transfer alone would name a device that does not exist.
-fn agreed(mut read: impl FnMut() -> Result<u64>) -> Result<u64> {
+fn agreed(mut read: impl FnMut() -> Result<u32>) -> Result<u32> {
     let mut last = read()?;
     for _ in 1..READINGS {
         let before = std::mem::replace(&mut last, read()?);
@@ -89,24 +110,19 @@ fn agreed(mut read: impl FnMut() -> Result<u64>) -> Result<u64> {
     )
 }
 
-fn identity_once(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
-    let mut read = |at: u64, len: u64| {
-        devices.read(0, at, len.min(base_bytes - at) as usize).map_err(|error| {
-            anyhow!(
-                "a part by which it is recognised cannot be read: {error}. Copy what can be read of it to another device (`ddrescue`), and lay the \
-                 disk over that; where the disk lies over this one already it has to be readable there"
-            )
-        })
-    };
-    let head = crc32c(&read(0, HEAD_BYTES)?);
-    let mut parts = base_bytes.to_le_bytes().to_vec();
-    for part in 0..PARTS {
-        let at = (base_bytes / PARTS * part) / BLOCK * BLOCK;
-        parts.extend(crc32c(&read(at, PART_BYTES)?).to_le_bytes());
+/// The number by which a device is recognised.
+fn identity([head, samples]: [Result<u32>; 2]) -> Result<u64> {
+    Ok(u64::from(head?) << 32 | u64::from(samples?))
+}
+
+/// The sums where one of them that cannot be read is taken to be what it was; and why it cannot be. The other one has to show by itself that
+/// this is the device: without either nothing does.
+fn excused(sums: [Result<u32>; 2], expected: u64) -> ([Result<u32>; 2], Option<anyhow::Error>) {
+    match sums {
+        [Err(why), Ok(samples)] if why.is::<Unreadable>() => ([Ok((expected >> 32) as u32), Ok(samples)], Some(why)),
+        [Ok(head), Err(why)] if why.is::<Unreadable>() => ([Ok(head), Ok(expected as u32)], Some(why)),
+        sums => (sums, None),
     }
-    let last = base_bytes.saturating_sub(PART_BYTES);
-    parts.extend(crc32c(&read(last, PART_BYTES)?).to_le_bytes());
-    Ok(u64::from(head) << 32 | u64::from(crc32c(&parts)))
 }
 
 /// Attaches the bases of all disks that have one. A pool opened for reading serves its disks without bases that are
@@ -193,20 +209,20 @@ fn found(
         base.blocks * BLOCK,
         target.0
     );
-    let identity = match identity(&mut devices, base_bytes) {
-        // What cannot be read contradicts nothing, and the rest of it is all that is left of the disk.
-        Err(error) if opening == Opening::AcceptLoss => {
-            warn!("{} is taken for the base of disk {name:?} by its size alone: {}", target.0, text::chain(&error));
-            base.identity
-        }
-        found => found.with_context(|| what(name, &target.0)).map_err(needs)?,
+    let (sums, unread) = match (sums(&mut devices, base_bytes), opening) {
+        (sums, Opening::AcceptLoss) => excused(sums, base.identity),
+        (sums, _) => (sums, None),
     };
+    let identity = identity(sums).with_context(|| what(name, &target.0)).map_err(needs)?;
     ensure!(
         identity == base.identity,
         "{} is not what disk {name:?} was laid over, or was written to since: bring back what it was; nothing may change it before `forebay disk \
          CONFIG detach-base {name}`",
         target.0
     );
+    if let Some(why) = unread {
+        warn!("{} is taken for the base of disk {name:?} by what can be read of it: {}", target.0, text::chain(&why));
+    }
     alone(devices)
 }
 
@@ -253,17 +269,40 @@ mod tests {
         let identity_with_bad = |at: u64| {
             let mut device = FaultyDevice::new(ImageDevice::new(Image::zeroed(BYTES)));
             device.plan(Fault::range(Concerned::Reads, at..at + BLOCK));
-            identity(&mut Devices::new(vec![Box::new(device)]), BYTES)
+            identity(sums(&mut Devices::new(vec![Box::new(device)]), BYTES))
         };
         let why = identity_with_bad(8 << 20).unwrap_err().to_string();
         assert!(why.contains("offset 8388608") && why.contains("ddrescue"), "{why}");
         identity_with_bad((8 << 20) + (256 << 10)).unwrap();
     }
 
+    /// A device of the right size with one unreadable place was taken for the base with `--accept-loss`, whatever the rest of it was.
+    #[test]
+    fn regression_a_base_that_cannot_be_read_somewhere_is_recognised_by_the_rest() {
+        const BYTES: u64 = 32 << 20;
+        let sums_of = |fill: u8, bad: &[u64]| {
+            let image = Image::from_bytes(&vec![fill; BYTES as usize]);
+            let mut device = FaultyDevice::new(ImageDevice::new(image));
+            bad.iter().for_each(|&at| device.plan(Fault::range(Concerned::Reads, at..at + BLOCK)));
+            sums(&mut Devices::new(vec![Box::new(device)]), BYTES)
+        };
+        let expected = identity(sums_of(1, &[])).unwrap();
+        let excused_with = |fill: u8, bad: &[u64]| identity(excused(sums_of(fill, bad), expected).0);
+        // The first place is in the head alone, the second one in the samples.
+        for bad in [256 << 10, 8 << 20] {
+            assert!(identity(sums_of(1, &[bad])).is_err());
+            assert_eq!(excused_with(1, &[bad]).unwrap(), expected, "{bad}");
+            assert_ne!(excused_with(2, &[bad]).unwrap(), expected, "another device, {bad}");
+        }
+        excused_with(1, &[256 << 10, 8 << 20]).unwrap_err();
+        let unstable = || Err(anyhow!("something else each time"));
+        identity(excused([Ok(1), unstable()], expected).0).unwrap_err();
+    }
+
     /// A bad transfer while a disk was laid over its base named a device that nobody has: no start took the base any more.
     #[test]
     fn regression_one_bad_transfer_does_not_name_a_base() {
-        let of = |readings: &[u64]| {
+        let of = |readings: &[u32]| {
             let mut readings = readings.iter().copied();
             agreed(|| readings.next().context("one reading more than that"))
         };

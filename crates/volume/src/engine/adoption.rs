@@ -265,7 +265,9 @@ impl Adoption {
 
     /// How far the copying of a disk is; `blocks`: those of its base.
     pub fn status(&self, disk: DiskId, blocks: u64) -> AdoptionStatus {
-        let Some(progress) = self.disks.get(&disk.0) else { return AdoptionStatus { blocks, ..Default::default() } };
+        let Some(progress) = self.disks.get(&disk.0) else {
+            return AdoptionStatus { blocks, is_missing: true, ..Default::default() };
+        };
         AdoptionStatus {
             done_blocks: blocks.saturating_sub(blocks_of(&progress.left) + blocks_of(&progress.failed)),
             blocks,

@@ -41,12 +41,7 @@ impl Bases {
 
     /// Whether a disk that lies over a base can be served.
     pub fn is_served(&self, disk: DiskId) -> bool {
-        self.may_be_missing || self.is_attached(disk)
-    }
-
-    /// Whether the base of a disk is there.
-    pub fn is_attached(&self, disk: DiskId) -> bool {
-        self.attached.contains_key(&disk.0)
+        self.may_be_missing || self.attached.contains_key(&disk.0)
     }
 
     /// Device and offset of a location in the base of a disk; `None` where the base is not attached.

@@ -54,7 +54,7 @@ impl Found {
 
     /// The device as one whose contents do not count.
     pub fn into_blank(self) -> Blank {
-        Blank { name: self.name, device: self.device, places: LabelPlaces::labelled(self.place) }
+        Blank { name: self.name, device: self.device, places: LabelPlaces::labelled(self.place).forgotten() }
     }
 }
 

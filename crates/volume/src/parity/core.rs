@@ -227,18 +227,17 @@ impl Core {
     /// Leaves members behind whose contents show that they are none any more, where enough others are left.
     pub fn leave_doubted(&mut self) {
         for (number, why) in self.view.members().take_doubted() {
-            let is_in_sync = self.members.in_sync() & 1 << number != 0;
-            if is_in_sync && self.roster.broken().is_none() {
-                self.leave_as_overwritten(number, &why);
-            }
+            self.leave_overwritten(1 << number & self.members.in_sync(), &why);
         }
     }
 
-    /// Leaves such a member behind, where enough others are left.
-    pub fn leave_as_overwritten(&mut self, number: usize, why: &str) {
-        if self.do_without(1 << number, gone("read")) {
+    /// Leaves such members behind; false where too few others would be left: then all of them stay.
+    pub fn leave_overwritten(&mut self, members: u32, why: &str) -> bool {
+        let is_left = members == 0 || self.roster.broken().is_none() && self.do_without(members, gone("read"));
+        for number in numbers_in(members).filter(|_| is_left) {
             self.view.members().set_member(number, MemberState::Out, Some(why.to_owned()));
         }
+        is_left
     }
 
     /// A part of a host's change has ended.

@@ -177,7 +177,8 @@ fn unproven(core: &mut Core, rows: Rows) {
             core.locks.remove(rows.lock);
             rebuilding::left_out(core, rows.first);
         }
-        Purpose::Restore { .. } => {}
+        // What is read for a host is not asked for a proof, as its reader has checksums.
+        Purpose::Restore { .. } => core.locks.remove(rows.lock),
     }
 }
 

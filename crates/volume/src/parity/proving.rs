@@ -53,17 +53,6 @@ fn part_ended(core: &mut Core, job: usize) {
         return read(core, Proof { is_second: true, ..proof });
     }
     let Proof { mut rows, doubted, .. } = proof;
-    rows.is_proven = leave(core, doubted);
+    rows.is_proven = core.leave_overwritten(doubted & core.members.in_sync(), "its labels were written over");
     core.next.push_back(if rows.is_proven { Next::Rows(rows) } else { Next::Unproven(rows) });
-}
-
-/// Leaves members without a label behind. False where too few would be left: then none is.
-fn leave(core: &mut Core, doubted: u32) -> bool {
-    let lost = doubted & core.members.in_sync();
-    let is_enough = (core.members.in_sync() & !lost).count_ones() as usize >= core.shape.data;
-    if core.roster.broken().is_some() || !is_enough {
-        return lost == 0;
-    }
-    numbers_in(lost).for_each(|number| core.leave_as_overwritten(number, "its labels were written over"));
-    true
 }

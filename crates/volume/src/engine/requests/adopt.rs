@@ -90,8 +90,7 @@ impl Engine {
     pub fn adoption(&self, disk: DiskId) -> Option<AdoptionStatus> {
         let found = self.map.disk(disk)?;
         let status = self.adoption.status(disk, found.base?.blocks);
-        let is_missing = !self.bases.is_attached(disk);
-        Some(AdoptionStatus { is_leaving: found.leaves_base, is_missing, ..status })
+        Some(AdoptionStatus { is_leaving: found.leaves_base, ..status })
     }
 
     /// Called as time passes: bases that a durable root does not name any more are given up.

@@ -1,7 +1,7 @@
 //! Members that somebody writes over while the pool starts after a crash, or just after that: what lies there is not made parity of.
 
 use super::member::{Member, read, run};
-use super::support::{BLOCK, array_of, members_of, opened, pass, place, states, write};
+use super::support::{BLOCK, array_of, members_of, offer_blank, opened, pass, place, states, write};
 use super::written::content;
 use forebay_block::{Buf, Device, Op, Request, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;
@@ -53,6 +53,39 @@ fn regression_the_next_label_does_not_make_a_member_whole_that_was_written_over(
         write(&mut array, &shape, 0, 1, 2);
         assert_holds(&mut array, &shape, [2, 1], &format!("members {first} and {second}"));
         assert_eq!(states(&view)[second], MemberState::Out);
+    }
+}
+
+/// With too few others left nothing was known of the row, and parity was made of what lay there all the same.
+#[test]
+fn regression_nothing_is_written_where_too_many_members_were_written_over() {
+    for seed in 0..12 {
+        let (members, mut array, view, shape) = after_a_cut(1, true, seed);
+        let good = seed as usize % 3;
+        let others = (0..3).filter(|member| *member != good);
+        others.for_each(|member| members[member].medium().durable.fill(0));
+        let before = members[good].medium().written_bytes;
+        let bufs = Vectored::One(Buf::copy_of(&content(0, 2)).freeze());
+        assert!(run(&mut array, shape.head_bytes, Op::Write { bufs, fua: false }).result.is_err(), "seed {seed}");
+        assert_eq!(members[good].medium().written_bytes, before, "seed {seed}");
+        assert!(states(&view).iter().all(|state| *state == MemberState::InSync), "{:?}", states(&view));
+    }
+}
+
+/// With two blocks of parity, a member that was rebuilt got blocks that were computed of what lay on an overwritten one.
+#[test]
+fn regression_no_member_is_rebuilt_of_one_that_was_written_over() {
+    for seed in 0..12 {
+        let (members, mut array, view, shape) = after_a_cut(2, true, seed);
+        let (rebuilt, overwritten) = (seed as usize % 5, (seed as usize + 1 + seed as usize / 5) % 5);
+        leave(&view, rebuilt);
+        pass(&mut array, &view, 1);
+        offer_blank(&view);
+        members[overwritten].medium().durable[shape.head_bytes as usize..].fill(0);
+        OFFSETS_BYTES.iter().for_each(|&at| members[overwritten].medium().durable[at as usize..][..4096].fill(0));
+        pass(&mut array, &view, 60);
+        assert_eq!((states(&view)[rebuilt], states(&view)[overwritten]), (MemberState::InSync, MemberState::Out));
+        assert_holds(&mut array, &shape, [1, 1], &format!("member {rebuilt} rebuilt, {overwritten} written over"));
     }
 }
 
